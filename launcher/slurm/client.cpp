@@ -17,6 +17,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <pwd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -258,7 +259,13 @@ Result<std::string> Client::submit(const base::Arguments& options, const std::st
     base::RunOptions run_options;
     run_options.environment = environment;
     run_options.deadline = deadline_;
+    // Nobody would wait for the job of an sbatch that lives on.
+    run_options.ends_with_us = true;
     const auto completed = TRY(base::run(arguments, run_options));
+    // Slurm may have taken the job before sbatch was killed.
+    if (completed.exit_code > 128)
+        return base::fail(fmt::format("was killed by signal {}", completed.exit_code - 128),
+                          "sbatch");
     if (completed.exit_code != 0) return refused("sbatch", completed);
     return parse_submitted(completed.standard_output);
 }
@@ -277,13 +284,26 @@ Result<std::string> Client::test_submission(const base::Arguments& options,
     return fmt::format("{}", fmt::join(messages("sbatch", completed.standard_error), "; "));
 }
 
-Result<void> Client::cancel(const std::string& job_id) const {
-    if (!is_job_or_task_id(job_id)) return bad_id(job_id);
-    const auto completed = TRY(ask({"scancel", job_id}));
+namespace {
+
+// The jobs may have ended since the caller looked.
+Result<void> cancelled(const base::Completed& completed) {
     if (completed.exit_code == 0 || says(completed, "Invalid job id") ||
         says(completed, "already completing or completed"))
         return {};
     return refused("scancel", completed);
+}
+
+}  // namespace
+
+Result<void> Client::cancel(const std::string& job_id) const {
+    if (!is_job_or_task_id(job_id)) return bad_id(job_id);
+    return cancelled(TRY(ask({"scancel", job_id})));
+}
+
+Result<void> Client::cancel_queued(const std::string& job_id) const {
+    if (!is_job_id(job_id)) return bad_id(job_id);
+    return cancelled(TRY(ask({"scancel", "--state=PENDING", job_id})));
 }
 
 Result<void> Client::cancel_tasks(const std::string& array_id, const std::vector<int>& tasks,
@@ -293,11 +313,14 @@ Result<void> Client::cancel_tasks(const std::string& array_id, const std::vector
     base::Arguments arguments{"scancel"};
     if (only_queued) arguments.emplace_back("--state=PENDING");
     arguments.push_back(fmt::format("{}_[{}]", array_id, array_indexes(tasks)));
-    const auto completed = TRY(ask(arguments));
-    if (completed.exit_code == 0 || says(completed, "Invalid job id") ||
-        says(completed, "already completing or completed"))
-        return {};
-    return refused("scancel", completed);
+    return cancelled(TRY(ask(arguments)));
+}
+
+Result<std::vector<ScriptJob>> Client::jobs_of_script(const std::string& script) const {
+    const auto queue = TRY(ask({"squeue", "--noheader", fmt::format("--user={}", getuid()),
+                                fmt::format("--format={}", kScriptFormat)}));
+    if (queue.exit_code != 0) return refused("squeue", queue);
+    return parse_script_jobs(queue.standard_output, script);
 }
 
 Result<Jobs> Client::accounted_jobs(const std::vector<std::string>& ids) const {
@@ -407,11 +430,22 @@ Result<void> Client::set_power(const std::vector<std::string>& nodes, NodePower 
     return refused("scontrol", completed);
 }
 
-Result<bool> Client::is_administrator(const std::string& user) const {
+Result<std::string> Client::admin_level(const std::string& user) const {
     const auto completed = TRY(ask({"sacctmgr", "--noheader", "--parsable2", "show", "user",
                                     fmt::format("name={}", user), "format=adminlevel"}));
     if (completed.exit_code != 0) return refused("sacctmgr", completed);
-    return base::trim(completed.standard_output) == "Administrator";
+    return std::string(base::trim(completed.standard_output));
+}
+
+Result<bool> Client::is_administrator(const std::string& user) const {
+    return TRY(admin_level(user)) == "Administrator";
+}
+
+bool Client::may_choose_priorities() const {
+    if (getuid() == 0) return true;
+    const auto* const entry = getpwuid(getuid());
+    const auto level = entry == nullptr ? std::string() : admin_level(entry->pw_name).value_or("");
+    return level == "Administrator" || level == "Operator";
 }
 
 namespace {
@@ -433,6 +467,14 @@ Result<void> Client::hold(const std::string& job_id) const {
 Result<void> Client::release(const std::string& job_id) const {
     if (!is_job_id(job_id)) return bad_id(job_id);
     const auto completed = TRY(ask({"scontrol", "release", job_id}));
+    if (completed.exit_code == 0 || may_be_held_no_more(completed)) return {};
+    return refused("scontrol", completed);
+}
+
+Result<void> Client::set_priority(const std::string& job_id, const std::string& priority) const {
+    if (!is_job_id(job_id)) return bad_id(job_id);
+    const auto completed =
+        TRY(ask({"scontrol", "update", "JobId=" + job_id, "Priority=" + priority}));
     if (completed.exit_code == 0 || may_be_held_no_more(completed)) return {};
     return refused("scontrol", completed);
 }

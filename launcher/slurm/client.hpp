@@ -16,6 +16,7 @@
 #include "slurm/job_accounts.hpp"
 #include "slurm/job_devices.hpp"
 #include "slurm/job_settings.hpp"
+#include "slurm/parse.hpp"
 #include "slurm/status.hpp"
 
 namespace batchai::slurm {
@@ -99,10 +100,17 @@ class Client {
     // Calls scancel. It is not an error if the job has ended or Slurm no longer knows it.
     [[nodiscard]] base::Result<void> cancel(const std::string& job_id) const;
 
+    // Cancels a job, or tasks of an array job, that have not started.
+    [[nodiscard]] base::Result<void> cancel_queued(const std::string& job_id) const;
+
     // Cancels tasks of an array job, or with `only_queued` those of them that have not started.
     [[nodiscard]] base::Result<void> cancel_tasks(const std::string& array_id,
                                                   const std::vector<int>& tasks,
                                                   bool only_queued) const;
+
+    // Returns the caller's jobs that have not ended and whose batch script is this file.
+    [[nodiscard]] base::Result<std::vector<ScriptJob>> jobs_of_script(
+        const std::string& script) const;
 
     // Returns whether the job, or a task of it if it is an array job, has not ended.
     [[nodiscard]] base::Result<bool> is_queued(const std::string& job_id) const;
@@ -176,6 +184,13 @@ class Client {
     [[nodiscard]] base::Result<void> hold(const std::string& job_id) const;
     [[nodiscard]] base::Result<void> release(const std::string& job_id) const;
 
+    // Sets the priority of a job that waits and is not held. A user who is no operator could only
+    // lower it.
+    [[nodiscard]] base::Result<void> set_priority(const std::string& job_id,
+                                                  const std::string& priority) const;
+    // Returns whether Slurm heeds a --priority of the caller's.
+    [[nodiscard]] bool may_choose_priorities() const;
+
     // Returns the devices of its generic resources that a job has, for each node on which it has
     // any.
     [[nodiscard]] base::Result<JobDevices> devices(const std::string& job_id) const;
@@ -209,6 +224,7 @@ class Client {
                                                              const base::HeldSignals& held) const;
 
   private:
+    [[nodiscard]] base::Result<std::string> admin_level(const std::string& user) const;
     [[nodiscard]] base::Result<base::Completed> ask(const base::Arguments& arguments) const;
     // Adds what squeue says about the jobs that `filter` selects.
     [[nodiscard]] base::Result<void> read_queue(const std::string& filter, Jobs& into) const;

@@ -19,6 +19,7 @@ namespace batchai::slurm {
 const std::string_view kQueueFormat =
     "JobID:|,State:|,Reason:|,Partition:|,UserName:|,exit_code:|,SubmitTime:|,EligibleTime:|,"
     "StartTime:|,EndTime:|,RestartCnt:|,NodeList:|,ArrayJobID:|,ArrayTaskID:|";
+const std::string_view kScriptFormat = "%F %T %o";
 const std::string_view kAccountingFormat =
     "JobIDRaw,State,Reason,Partition,User,ExitCode,Submit,Eligible,Start,End,NodeList,JobID";
 const std::string_view kNodeFormat =
@@ -201,6 +202,26 @@ Result<std::map<std::string, JobStatus>> parse_queue(std::string_view text) {
         return {};
     });
     TRY(read);
+    return jobs;
+}
+
+Result<std::vector<ScriptJob>> parse_script_jobs(std::string_view text, std::string_view script) {
+    std::vector<ScriptJob> jobs;
+    for (const std::string_view line : base::split(text, '\n')) {
+        if (base::trim(line).empty()) continue;
+        const std::size_t first = line.find(' ');
+        const std::size_t second = line.find(' ', std::min(first, line.size() - 1) + 1);
+        const std::string_view id = line.substr(0, first);
+        if (second == std::string_view::npos || !is_job_id(id)) return unreadable("squeue", line);
+        if (line.substr(second + 1) != script) continue;
+        const bool waits = line.substr(first + 1, second - first - 1) == "PENDING";
+        const auto same = std::find_if(jobs.begin(), jobs.end(),
+                                       [&](const ScriptJob& job) { return job.id == id; });
+        if (same == jobs.end())
+            jobs.push_back({.id = std::string(id), .waits = waits});
+        else
+            same->waits = same->waits && waits;
+    }
     return jobs;
 }
 

@@ -20,6 +20,18 @@ namespace batchai::slurm {
 extern const std::string_view kQueueFormat;
 [[nodiscard]] base::Result<std::map<std::string, JobStatus>> parse_queue(std::string_view text);
 
+// Output of: squeue --noheader --format=kScriptFormat. Returns the jobs whose batch script is the
+// file at this path. The tasks of an array job count as one job.
+struct ScriptJob {
+    std::string id;
+    bool waits = false;  // none of it has started
+
+    bool operator==(const ScriptJob&) const = default;
+};
+extern const std::string_view kScriptFormat;
+[[nodiscard]] base::Result<std::vector<ScriptJob>> parse_script_jobs(std::string_view text,
+                                                                     std::string_view script);
+
 // Output of: sacct --noheader --parsable2 --allocations --duplicates --format=kAccountingFormat. If
 // there are several incarnations of one job, the one that was submitted last counts.
 extern const std::string_view kAccountingFormat;

@@ -28,7 +28,9 @@ constexpr std::array<Entry, 43> entries{{
     {"BeginTime", "the job's earliest start time has not come; a requeued job waits two minutes",
      ""},
     {"Cleaning", "the job was requeued and its last run is still being cleaned up", ""},
-    {"JobHeldUser", "the job is held by the user, or its cluster has become too small for it",
+    {"JobHeldUser",
+     "the job is held by the user, its cluster has become too small for it, or the "
+     "command that submitted it was killed before it let it go",
      "release it with \"scontrol release JOB\", or enlarge the cluster with \"batchai cluster "
      "resize\""},
     {"JobHeldAdmin", "the job is held by an administrator", "ask the administrator why"},

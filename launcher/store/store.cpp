@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <optional>
 
 #include <fmt/format.h>
@@ -200,7 +201,10 @@ Result<void> check(const Paths& paths, const JobKey& key, bool must_exist) {
     TRY(check_name(Kind::job, key.job));
     TRY(check(paths, key.parent(), true));
     if (!must_exist) return {};
-    return check_exists(Kind::job, key.job, paths.record(key), paths.jobs(key.parent()));
+    auto exists = check_exists(Kind::job, key.job, paths.record(key), paths.jobs(key.parent()));
+    if (exists) return exists;
+    if (const auto begun = unfinished(paths.of(key))) exists.error() = begun->error(key.job);
+    return exists;
 }
 
 Result<void> check(const Paths& paths, const StorageAccountKey& key, bool must_exist) {
@@ -519,12 +523,30 @@ Result<Job> Store::update(const JobKey& key, const std::function<void(Job&)>& ch
     return update_record(home_, key, change, job_from_json);
 }
 
-Result<JobReservation> Store::reserve(const JobKey& key) const {
+Result<bool> Store::free_name(const JobKey& key, const EndLeftover& end_leftover) const {
+    const Paths paths{home_};
+    TRY(check(paths, key, false));
+    return reclaim(home_, paths.of(key), end_leftover);
+}
+
+std::vector<std::string> Store::abandoned_names(const ExperimentKey& key,
+                                                const std::vector<std::string>& names) const {
+    const fs::path jobs = Paths{home_}.jobs(key);
+    std::vector<std::string> found;
+    std::copy_if(names.begin(), names.end(), std::back_inserter(found),
+                 [&](const std::string& name) {
+                     const auto state = unfinished(jobs / name);
+                     return state && state->abandoned;
+                 });
+    return found;
+}
+
+Result<JobReservation> Store::reserve(const JobKey& key, const EndLeftover& end_leftover) const {
     const Paths paths{home_};
     TRY(check(paths, key, false));
     const record::JobFiles files(paths.of(key));
     std::error_code code;
-    if (fs::exists(files.directory(), code)) TRY(reclaim(home_, files.directory()));
+    if (fs::exists(files.directory(), code)) TRY(reclaim(home_, files.directory(), end_leftover));
     const fs::path staged = TRY(new_directory(home_));
     const record::JobFiles inside(staged);
     for (const fs::path& directory : {inside.attempts(), inside.shared()})
@@ -535,9 +557,10 @@ Result<JobReservation> Store::reserve(const JobKey& key) const {
         if (made.error().exit_code != ExitCode::refused) return tl::unexpected(made.error());
         if (fs::exists(files.record(), code))
             return tl::unexpected(exists_already(Kind::job, key.job, files.directory()));
-        return base::fail(
-            fmt::format("the job \"{}\" is being created by another process", key.job),
-            files.directory().string(), "wait for it, or choose another name", ExitCode::refused);
+        auto error = unfinished(files.directory()).value_or(Unfinished{}).error(key.job);
+        error.where = files.directory().string();
+        error.exit_code = ExitCode::refused;
+        return tl::unexpected(std::move(error));
     }
     return JobReservation(files, key, token, home_);
 }

@@ -101,7 +101,14 @@ class Store {
 
     // Reserves the name and directory of a new job, whose experiment must exist. See
     // reservation.hpp.
-    [[nodiscard]] base::Result<JobReservation> reserve(const JobKey& key) const;
+    [[nodiscard]] base::Result<JobReservation> reserve(const JobKey& key,
+                                                       const EndLeftover& end_leftover) const;
+    // Frees a name whose reservation was abandoned. Returns whether it was one.
+    [[nodiscard]] base::Result<bool> free_name(const JobKey& key,
+                                               const EndLeftover& end_leftover) const;
+    // Returns which of the names are reserved by processes that have ended.
+    [[nodiscard]] std::vector<std::string> abandoned_names(
+        const ExperimentKey& key, const std::vector<std::string>& names) const;
     // Returns the paths of the job's files, whether the job exists or not (for --dry-run). The
     // names must be valid.
     [[nodiscard]] record::JobFiles job_files(const JobKey& key) const;

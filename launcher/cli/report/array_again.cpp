@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "base/lock.hpp"
 #include "base/process.hpp"
 #include "cli/report/planning.hpp"
+#include "cli/report/submission.hpp"
 #include "plan/make.hpp"
 #include "record/retries.hpp"
 #include "slurm/array_indexes.hpp"
@@ -50,17 +50,9 @@ base::Result<void> count_anew(const record::JobFiles& files, const std::vector<T
     return {};
 }
 
-constexpr std::string_view hold_option = "hold";
-
-bool is_held(const plan::Plan& plan) {
-    const auto& options = plan.allocation.options;
-    return std::any_of(options.begin(), options.end(),
-                       [](const plan::SlurmOption& option) { return option.name == hold_option; });
-}
-
-// Returns the plan of an array of `tasks` that is held. The plan's limit of tasks at a time is
-// kept. What the job depended on has been, and Slurm may have forgotten it.
-plan::Plan held_array(plan::Plan plan, const std::string& tasks) {
+// Returns the plan of an array of `tasks`. The plan's limit of tasks at a time is kept. What the
+// job depended on has been, and Slurm may have forgotten it.
+plan::Plan array_of(plan::Plan plan, const std::string& tasks) {
     auto& options = plan.allocation.options;
     std::erase_if(options,
                   [](const plan::SlurmOption& option) { return option.name == "dependency"; });
@@ -69,17 +61,7 @@ plan::Plan held_array(plan::Plan plan, const std::string& tasks) {
         const std::size_t limit = option.value.find('%');
         option.value = tasks + (limit == std::string::npos ? "" : option.value.substr(limit));
     }
-    if (!is_held(plan)) options.push_back({.name = std::string(hold_option), .value = {}});
     return plan;
-}
-
-base::Result<std::string> submit(const slurm::Client& client, const plan::Plan& plan,
-                                 const store::Job& job, const record::JobFiles& files,
-                                 int attempts_before) {
-    const auto script = files.batch_script_again(static_cast<int>(job.array_runs.size()) + 1);
-    TRY(base::write_atomically(
-        script, plan::batch_script(plan, launcher_path(), job.plan_digest, attempts_before), 0700));
-    return client.submit(plan::sbatch_options(plan), script.string(), submission_environment());
 }
 
 }  // namespace
@@ -106,27 +88,26 @@ base::Result<store::ArrayRun> run_tasks_again(const store::Store& store,
                         .tasks = slurm::array_indexes(numbers),
                         .attempts_before = attempts_so_far(files, tasks, runs_of(job, numbers))};
     if (plan.retry) TRY(count_anew(files, tasks, run.attempts_before));
-    // An interrupt between the submission and its record would leave an array that nobody knows.
-    const base::HeldSignals held{SIGINT, SIGTERM, SIGHUP};
-    // The array is held until the record knows it: sbatch may give up although Slurm has taken the
-    // array, and a task that finds the mark of a termination does not run again.
-    auto id = submit(client, held_array(plan, run.tasks), job, files, run.attempts_before);
-    if (!id && slurm::gave_no_answer(id.error()))
-        id.error().hint =
-            "if Slurm has taken the array, it is held and runs nothing: `squeue --me` "
-            "shows it, and scancel removes it";
-    run.slurm_job_id = TRY(std::move(id));
-    const auto recorded = store.update(job.key, [&](store::Job& changed) {
-        changed.array_runs.push_back(run);
-        changed.termination_requested.reset();
-    });
-    base::Result<void> released;
-    if (recorded && !is_held(plan)) released = client.release(run.slurm_job_id);
-    if (recorded && released) return run;
-    auto error = recorded ? released.error() : recorded.error();
-    if (!client.cancel(run.slurm_job_id))
-        error.hint = fmt::format("cancel Slurm job {0} by hand: scancel {0}", run.slurm_job_id);
-    return tl::unexpected(std::move(error));
+    const auto script =
+        files.batch_script_again(static_cast<int>(job.array_runs.size()) + 1).string();
+    const base::HeldSignals held{signals_held_for_submission};
+    // An earlier command may have been killed before it recorded its array.
+    TRY(end_unrecorded(client, script));
+    TRY(base::write_atomically(
+        script, plan::batch_script(plan, launcher_path(), job.plan_digest, run.attempts_before),
+        0700));
+    // A task that starts before the record knows the array would find the mark of a termination,
+    // and not run again.
+    const auto record = [&](const std::string& id) -> base::Result<void> {
+        run.slurm_job_id = id;
+        TRY(store.update(job.key, [&](store::Job& changed) {
+            changed.array_runs.push_back(run);
+            changed.termination_requested.reset();
+        }));
+        return {};
+    };
+    TRY(submit_and_record(client, array_of(plan, run.tasks), script, held, record));
+    return run;
 }
 
 }  // namespace batchai::cli

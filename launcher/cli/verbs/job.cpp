@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -14,6 +16,7 @@
 #include "cli/report/names.hpp"
 #include "cli/report/planning.hpp"
 #include "cli/report/resource_report.hpp"
+#include "cli/report/submission.hpp"
 #include "cli/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
@@ -67,12 +70,27 @@ Answer job_show(const JobOptions& options) {
     return Outcome{std::move(value), columns_of_jobs()};
 }
 
+// Names the jobs that have no record although they may be in Slurm.
+void say_what_is_unfinished(const store::Store& store, const store::ExperimentKey& key,
+                            const std::vector<JobReport>& reports) {
+    auto names = store.job_names(key).value_or(std::vector<std::string>());
+    if (names.size() == reports.size()) return;
+    const auto listed = [&](const std::string& name) {
+        return std::any_of(reports.begin(), reports.end(),
+                           [&](const JobReport& report) { return report.job.key.job == name; });
+    };
+    std::erase_if(names, listed);
+    for (const std::string& name : store.abandoned_names(key, names))
+        warn(store.job({key.group, key.workspace, key.experiment, name}).error().text());
+}
+
 Answer job_list(const ParentOptions& parents) {
     const auto here = TRY(open_surroundings());
     const auto reports = report_jobs_of(here.store, here.slurm, experiment_key(parents));
     if (!reports && nothing_yet(reports.error(), parents))
         return Outcome{Value::Array{}, job_columns};
     if (!reports) return tl::unexpected(reports.error());
+    say_what_is_unfinished(here.store, experiment_key(parents), *reports);
     Value::Array values(reports->size());
     base::in_parallel(values.size(), [&](std::size_t i) { values[i] = to_value((*reports)[i]); });
     return Outcome{std::move(values), columns_of_jobs()};
@@ -86,8 +104,17 @@ Answer job_terminate(const JobOptions& options) {
 
 Answer job_delete(const JobOptions& options) {
     const auto here = TRY(open_surroundings());
+    const auto key = job_key(options.job);
+    const auto found = here.store.job(key);
+    if (!found && found.error().exit_code == base::ExitCode::not_found) {
+        // What is left of a job without a record has no output that could be lost.
+        const bool freed = TRY(here.store.free_name(key, [&](const record::JobFiles& left) {
+            return end_unrecorded(here.slurm, left.batch_script().string());
+        }));
+        if (freed) return Outcome{};
+    }
     TRY(stop(here, options));
-    TRY(here.store.remove(job_key(options.job)));
+    TRY(here.store.remove(key));
     return Outcome{};
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -15,6 +14,7 @@
 #include "cli/report/job_report.hpp"
 #include "cli/report/names.hpp"
 #include "cli/report/planning.hpp"
+#include "cli/report/submission.hpp"
 #include "cli/report/sweep_report.hpp"
 #include "cli/terminal.hpp"
 #include "cli/tree/builder.hpp"
@@ -165,30 +165,27 @@ base::Result<void> check_with_slurm(const Surroundings& here, const Planned& pla
 
 base::Result<store::Job> submit(const Surroundings& here, const store::JobKey& key,
                                 const Planned& planned) {
-    auto reservation = TRY(here.store.reserve(key));
-    const auto& files = reservation.files();
-    // An interrupt while a snapshot is copied leaves nothing behind, and one between a submission
-    // and its record would leave a job in Slurm that has no record.
-    const base::HeldSignals held{SIGINT, SIGTERM, SIGHUP};
-    TRY(write_plan(files.directory().string(), planned, [&]() -> base::Result<void> {
-        if (!held.next()) return {};
-        return base::fail("interrupted before the job was submitted");
+    const base::HeldSignals held{signals_held_for_submission};
+    auto reservation = TRY(here.store.reserve(key, [&](const record::JobFiles& left) {
+        return end_unrecorded(here.slurm, left.batch_script().string());
     }));
     TRY(base::write_atomically(files.batch_script(),
+    const auto& files = reservation.files();
+    // An interrupt while a snapshot is copied leaves nothing behind.
+    const auto go_on = [&]() -> base::Result<void> {
+        if (held.next()) return base::fail("interrupted before the job was submitted");
+        return reservation.refresh();
+    };
+    TRY(write_plan(files.directory().string(), planned, go_on));
                                plan::batch_script(planned.plan, launcher_path(), planned.digest),
                                0700));
-    const std::string id =
-        TRY(here.slurm.submit(plan::sbatch_options(planned.plan), files.batch_script().string(),
-                              submission_environment()));
-    auto job = record_of(key, planned, id);
-    const auto committed = reservation.commit(job);
-    if (!committed) {
-        const auto cancelled = here.slurm.cancel(id);
-        auto error = committed.error();
-        error.hint = cancelled ? fmt::format("Slurm job {} was cancelled", id)
-                               : fmt::format("cancel Slurm job {} by hand: scancel {}", id, id);
-        return tl::unexpected(error);
-    }
+    TRY(go_on());
+    store::Job job;
+    TRY(submit_and_record(here.slurm, planned.plan, files.batch_script().string(), held,
+                          [&](const std::string& id) {
+                              job = record_of(key, planned, id);
+                              return reservation.commit(job);
+                          }));
     return job;
 }
 

@@ -24,6 +24,20 @@ constexpr std::string_view queue =
     "5|FAILED|JobLaunchFailure|main|alice|9|2026-11-21T05:11:58|2026-11-21T05:11:58|"
     "2026-11-21T05:12:02|2026-11-21T05:12:03|0|h1|N/A|N/A|\n";
 
+TEST(ParseScriptJobs, OnlyThoseOfTheFileCountAndAnArrayOnce) {
+    constexpr std::string_view said =
+        "2 PENDING /home/a b|c/batch.sh\n"
+        "2 RUNNING /home/a b|c/batch.sh\n"
+        "3 PENDING /home/a b|c/batch.sh\n"
+        "4 PENDING /home/a b|c/batch.sh.old\n"
+        "5 RUNNING (null)\n";
+    const auto jobs = parse_script_jobs(said, "/home/a b|c/batch.sh");
+    ASSERT_TRUE(jobs) << jobs.error().text();
+    EXPECT_THAT(*jobs, ElementsAre(ScriptJob{"2", false}, ScriptJob{"3", true}));
+    EXPECT_TRUE(parse_script_jobs("", "x").value().empty());
+    EXPECT_FALSE(parse_script_jobs("slurm is tired\n", "x"));
+}
+
 TEST(ParseQueue, EachJobIsReadWithItsTimesAndNodes) {
     const auto jobs = parse_queue(queue);
     ASSERT_TRUE(jobs) << jobs.error().text();

@@ -27,12 +27,26 @@ class ReservationTest : public TemporaryStore {
         TemporaryStore::SetUp();
         create_parents();
     }
+    // Nothing is left elsewhere.
+    base::Result<JobReservation> reserve(const JobKey& key) {
+        return store_.reserve(
+            key, [](const record::JobFiles& /*files*/) { return base::Result<void>(); });
+    }
+    // Reserves the name in a process that is then killed.
+    void leave_reserved(const JobKey& key) {
+        const pid_t child = fork();
+        ASSERT_GE(child, 0);
+        if (child == 0) _exit(reserve(key) ? 0 : 1);  // without the destructor, as a crash
+        int status = 0;
+        ASSERT_EQ(waitpid(child, &status, 0), child);
+        ASSERT_EQ(status, 0);
+    }
     const ExperimentKey experiment_{"g", "w", "e"};
     const JobKey key_{"g", "w", "e", "j"};
 };
 
 TEST_F(ReservationTest, AReservedJobIsNotVisibleUntilItIsCommitted) {
-    auto reserved = store_.reserve(key_);
+    auto reserved = reserve(key_);
     ASSERT_TRUE(reserved) << reserved.error().text();
     EXPECT_EQ(reserved->files().directory(), store_.job_files(key_).directory());
     EXPECT_TRUE(fs::is_directory(reserved->files().attempts()));
@@ -51,20 +65,20 @@ TEST_F(ReservationTest, AReservedJobIsNotVisibleUntilItIsCommitted) {
 
 TEST_F(ReservationTest, AReservationThatIsNotCommittedLeavesNothing) {
     {
-        auto reserved = store_.reserve(key_);
+        auto reserved = reserve(key_);
         ASSERT_TRUE(reserved);
         write(reserved->files().plan(), "{}");
         const JobReservation moved = std::move(*reserved);
     }
     EXPECT_FALSE(fs::exists(store_.job_files(key_).directory()));
     EXPECT_TRUE(fs::is_empty(store_.home() / ".trash"));
-    EXPECT_TRUE(store_.reserve(key_));
+    EXPECT_TRUE(reserve(key_));
 }
 
 TEST_F(ReservationTest, ALivingReservationIsNotTaken) {
-    const auto first = store_.reserve(key_);
+    const auto first = reserve(key_);
     ASSERT_TRUE(first);
-    const auto second = store_.reserve(key_);
+    const auto second = reserve(key_);
     ASSERT_FALSE(second);
     EXPECT_EQ(second.error().exit_code, base::ExitCode::refused);
     EXPECT_THAT(second.error().what, HasSubstr("is being created"));
@@ -73,31 +87,72 @@ TEST_F(ReservationTest, ALivingReservationIsNotTaken) {
 
 TEST_F(ReservationTest, ACommittedJobIsNotTakenAndStaysAfterItsReservation) {
     {
-        auto reserved = store_.reserve(key_);
+        auto reserved = reserve(key_);
         ASSERT_TRUE(reserved->commit(job("j")));
         EXPECT_FALSE(reserved->commit(job("j")));
     }
     EXPECT_TRUE(store_.job(key_));
-    EXPECT_THAT(store_.reserve(key_).error().what, HasSubstr("exists already"));
+    EXPECT_THAT(reserve(key_).error().what, HasSubstr("exists already"));
     ASSERT_TRUE(store_.remove(key_));
-    EXPECT_TRUE(store_.reserve(key_));
+    EXPECT_TRUE(reserve(key_));
 }
 
 TEST_F(ReservationTest, TheReservationOfADeadProcessIsReclaimed) {
-    const pid_t child = fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-        auto reserved = store_.reserve(key_);
-        write(store_.job_files(key_).plan(), "left over");
-        _exit(reserved ? 0 : 1);  // without the destructor, as a crash
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_EQ(status, 0);
-    ASSERT_TRUE(fs::exists(store_.job_files(key_).plan()));
-    const auto reserved = store_.reserve(key_);
+    leave_reserved(key_);
+    write(store_.job_files(key_).plan(), "left over");
+    EXPECT_THAT(store_.job(key_).error().what, HasSubstr("was not finished"));
+    EXPECT_EQ(store_.job(key_).error().exit_code, base::ExitCode::not_found);
+    EXPECT_THAT(store_.abandoned_names(experiment_, {"j", "other"}), testing::ElementsAre("j"));
+    const auto reserved = reserve(key_);
     ASSERT_TRUE(reserved) << reserved.error().text();
     EXPECT_FALSE(fs::exists(store_.job_files(key_).plan()));
+    EXPECT_THAT(store_.abandoned_names(experiment_, {"j"}), testing::IsEmpty());
+}
+
+TEST_F(ReservationTest, ADirectoryStaysWhileWhatItsProcessHasLeftIsNotEnded) {
+    leave_reserved(key_);
+    write(store_.job_files(key_).plan(), "left over");
+    const auto refuse = [](const record::JobFiles& files) -> base::Result<void> {
+        return base::fail("a job runs from here", files.directory().string(), {},
+                          base::ExitCode::refused);
+    };
+    EXPECT_THAT(store_.reserve(key_, refuse).error().what, HasSubstr("a job runs from here"));
+    EXPECT_FALSE(store_.free_name(key_, refuse));
+    EXPECT_TRUE(fs::exists(store_.job_files(key_).plan()));
+    EXPECT_TRUE(
+        store_
+            .free_name(key_, [](const record::JobFiles& /*files*/) { return base::Result<void>(); })
+            .value());
+    EXPECT_FALSE(fs::exists(store_.job_files(key_).directory()));
+    EXPECT_THAT(store_.job(key_).error().what, HasSubstr("there is no job"));
+}
+
+TEST_F(ReservationTest, ALivingReservationOfAnotherHostIsNamedAndTakenAfterMinutes) {
+    leave_reserved(key_);
+    const fs::path directory = store_.job_files(key_).directory();
+    fs::path marker;
+    for (const auto& entry : fs::directory_iterator(directory)) {
+        if (entry.path().filename().string().starts_with(".reserved.")) marker = entry.path();
+    }
+    write(marker, "another-boot pid:[1] 4242 1 login2 token\n");
+    const auto refused = reserve(key_);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().exit_code, base::ExitCode::refused);
+    EXPECT_THAT(refused.error().what, HasSubstr("process 4242 on login2"));
+    EXPECT_THAT(refused.error().hint, HasSubstr("the name is free again in 5 min"));
+    EXPECT_THAT(store_.abandoned_names(experiment_, {"j"}), testing::IsEmpty());
+    fs::last_write_time(marker, fs::last_write_time(marker) - std::chrono::minutes(6));
+    EXPECT_TRUE(reserve(key_));
+}
+
+TEST_F(ReservationTest, AProcessWhoseReservationWasTakenLearnsIt) {
+    auto slow = reserve(key_);
+    ASSERT_TRUE(slow);
+    for (const auto& entry : fs::directory_iterator(store_.job_files(key_).directory())) {
+        if (entry.path().filename().string().starts_with(".reserved.")) fs::remove(entry.path());
+    }
+    EXPECT_THAT(slow->commit(job("j")).error().what, HasSubstr("was lost"));
+    EXPECT_FALSE(store_.job(key_));
 }
 
 TEST_F(ReservationTest, OfManyProcessesThatTakeAnAbandonedNameExactlyOneWins) {
@@ -106,7 +161,7 @@ TEST_F(ReservationTest, OfManyProcessesThatTakeAnAbandonedNameExactlyOneWins) {
         {
             const pid_t crash = fork();
             ASSERT_GE(crash, 0);
-            if (crash == 0) _exit(store_.reserve(key).has_value() ? (pause(), 0) : 1);
+            if (crash == 0) _exit(reserve(key).has_value() ? (pause(), 0) : 1);
             while (!fs::exists(store_.job_files(key).directory()))
                 usleep(1000);
             kill(crash, SIGKILL);
@@ -123,7 +178,7 @@ TEST_F(ReservationTest, OfManyProcessesThatTakeAnAbandonedNameExactlyOneWins) {
             ASSERT_GE(child, 0);
             if (child == 0) {
                 close(hold[1]);
-                const auto reserved = store_.reserve(key);
+                const auto reserved = reserve(key);
                 const char won = reserved ? '1' : '0';
                 char ignored = 0;
                 if (::write(result[1], &won, 1) == 1 && read(hold[0], &ignored, 1) < 0) _exit(1);
@@ -145,19 +200,27 @@ TEST_F(ReservationTest, OfManyProcessesThatTakeAnAbandonedNameExactlyOneWins) {
     }
 }
 
-TEST(Marker, OneFromElsewhereIsAbandonedAfterAnHour) {
-    const auto now = fs::file_time_type::clock::now();
+TEST(Marker, OneFromElsewhereIsAbandonedAfterMinutesOfSilence) {
+    using std::chrono::minutes;
     const std::string elsewhere = "another-boot pid:[1] 1 1";
-    EXPECT_FALSE(is_abandoned(elsewhere, now));
-    EXPECT_TRUE(is_abandoned(elsewhere, now - std::chrono::hours(2)));
-    EXPECT_FALSE(is_abandoned("", now));
-    EXPECT_FALSE(is_abandoned(marker_text(), now - std::chrono::hours(2)));
+    EXPECT_FALSE(is_abandoned(elsewhere, minutes(4)));
+    EXPECT_TRUE(is_abandoned(elsewhere, minutes(6)));
+    EXPECT_FALSE(is_abandoned("", minutes(0)));
+    EXPECT_FALSE(is_abandoned(marker_text(), std::chrono::hours(2)));
 }
 
 TEST(Marker, AProcessNumberThatWasGivenAgainIsAbandoned) {
     base::Holder other = base::Holder::self();
     other.start_time += '9';
-    EXPECT_TRUE(is_abandoned(other.text(), fs::file_time_type::clock::now()));
+    EXPECT_TRUE(is_abandoned(other.text(), std::chrono::seconds(0)));
+}
+
+TEST(Marker, OneFromBeforeARestartOfThisHostIsAbandoned) {
+    base::Holder other = base::Holder::self();
+    other.boot = "another-boot";
+    EXPECT_TRUE(is_abandoned(other.text(), std::chrono::seconds(0)));
+    other.host += "-2";
+    EXPECT_FALSE(is_abandoned(other.text(), std::chrono::seconds(0)));
 }
 
 }  // namespace

@@ -1,0 +1,209 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-or-later
+# A command that submits a job may be ended at any moment. No job runs that nobody can see, and a name
+# that is used again takes nothing away from a job that runs.
+
+bats_require_minimum_version 1.5.0
+load lib
+
+setup() {
+    make_home "submission-$BATS_TEST_NUMBER"
+    as_user mkdir -p "$HOME_DIR/bin"
+    write_commands
+    write_job job.json 'echo hello'
+}
+
+teardown() {
+    cancel_jobs
+    wait_until 60 nothing_is_queued
+    remove_home
+}
+
+# write_job FILE COMMAND [MORE]: a job of one process, with more properties as JSON.
+write_job() {
+    jq -n --arg logs "$HOME_DIR/logs" --arg command "$2" --argjson more "${3:-{\}}" \
+        '{properties: ({nodeCount: 1, stdOutErrPathPrefix: $logs,
+            customMpiSettings: {commandLine: $command}} + $more)}' | write_home "$1"
+}
+
+# sbatch and scontrol, as they are, but for the moments before and after a submission and a release.
+# There a signal is sent to the command that has started them, if END_AT and END_BY say so.
+# SILENT_RELEASES is how often slurmctld does not answer to a release.
+write_commands() {
+    write_home bin/sbatch << 'SH'
+#!/bin/bash
+at() {
+    [[ ${END_AT:-} == "$1" ]] || return 0
+    kill -s "$END_BY" "$PPID"
+    [[ $1$END_BY != before-*KILL ]] || exit 1
+}
+at before-submission
+said=$(/usr/bin/sbatch "$@"); code=$?
+at after-submission
+echo "$said"
+exit "$code"
+SH
+    write_home bin/scontrol << 'SH'
+#!/bin/bash
+[[ $1 == release ]] || exec /usr/bin/scontrol "$@"
+at() {
+    [[ ${END_AT:-} == "$1" ]] || return 0
+    kill -s "$END_BY" "$PPID"
+    [[ $1$END_BY != before-*KILL ]] || exit 1
+}
+count=$BATCHAI_HOME/releases
+echo >> "$count"
+if (($(wc -l < "$count") <= ${SILENT_RELEASES:-0})); then
+    [[ -z ${END_BY:-} ]] || kill -s "$END_BY" "$PPID"
+    echo "slurm_update error: Unable to contact slurm controller (connect failure)" >&2
+    exit 1
+fi
+at before-release
+/usr/bin/scontrol "$@"; code=$?
+at after-release
+exit "$code"
+SH
+    as_user chmod +x "$HOME_DIR/bin/sbatch" "$HOME_DIR/bin/scontrol"
+}
+
+# ended_at "NAME=VALUE …" WORDS…: batchai with those commands. It may be ended by the signal.
+ended_at() { batchai_with "PATH=$HOME_DIR/bin:/usr/bin:/bin $1" "${@:2}"; }
+
+# queue: "ID STATE REASON NAME" of alice's jobs.
+queue() { as_user squeue -h -u alice -o '%F %T %r %j'; }
+jobs_named() { queue | awk -v name="$1" '$4 == name' | wc -l; }
+is_recorded() { batchai job show --name "$1" --output none 2> /dev/null; }
+is_released() { [[ $(queue) != *JobHeldUser*" $1"* ]]; }
+
+# Breaks when a job can run before it is recorded, a record is made of a job that was not submitted, or
+# the leftover of an ended command is in the way of the next one.
+@test "a job create that is ended at any moment leaves no job that nobody can see" {
+    local by at name failed=0
+    for by in HUP INT TERM QUIT KILL; do
+        for at in before-submission after-submission before-release after-release; do
+            name=$by-$at
+            ended_at "END_AT=$at END_BY=$by" job create --name "$name" -f job.json -o none || true
+            wait_until 20 sbatch_has_ended
+            if is_recorded "$name"; then
+                # Ended between record and release by a signal that nobody can hold.
+                [[ $by$at == KILLbefore-release ]] || wait_until 10 is_released "$name" || failed=1
+                run batchai job create --name "$name" -f job.json -o none
+                [[ $status -eq 4 ]] || { echo "$name: again: $status $output"; failed=1; }
+            elif queue | grep " $name\$" | grep -v 'PENDING JobHeldUser'; then
+                echo "$name runs and is not recorded"
+                failed=1
+            else
+                run batchai job create --name "$name" -f job.json -o none
+                [[ $status -eq 0 ]] || { echo "$name: again: $status $output"; failed=1; }
+                is_recorded "$name" || { echo "$name: again: no record"; failed=1; }
+            fi
+            [[ $(jobs_named "$name") -le 1 ]] || { queue; failed=1; }
+        done
+    done
+    [[ $failed -eq 0 ]]
+    # Of those that were not let go, each has a record, and can be let go and deleted.
+    [[ $(queue | grep -c JobHeldUser) -eq 1 ]]
+    [[ $(batchai job show -n KILL-before-release --query pendingReason.reason -o tsv) == JobHeldUser ]]
+    batchai job delete --name KILL-before-release --yes
+    [[ $(batchai job list --query 'length(@)') -eq 19 ]]
+}
+
+# For wait_until: the sbatch of a command that was killed goes on by itself.
+sbatch_has_ended() { prints_nothing lines_like '[s]batch' as_user ps -u alice -o args=; }
+
+# Breaks when what a killed command has left is found by nobody, or its name is lost.
+@test "what a killed create has left is named, and can be deleted" {
+    local id
+    ended_at "END_AT=after-submission END_BY=KILL" job create --name lost -f job.json || true
+    wait_until 20 sbatch_has_ended
+    id=$(queue | awk '$4 == "lost" { print $1 }')
+    [[ -n $id ]]
+    run -0 batchai job list -o tsv
+    [[ $output == *'the job "lost" was not finished'*"batchai job delete"* ]]
+    run -5 batchai job show --name lost
+    [[ $output == *'was not finished'* ]]
+    run -0 batchai job delete --name lost --yes
+    [[ $output == *"Slurm job $id, which an interrupted command had left without a record, was ended"* ]]
+    wait_until 20 nothing_is_queued
+    run -0 --separate-stderr batchai job list
+    # shellcheck disable=SC2154 # bats' run --separate-stderr sets it
+    [[ $output == '[]' && -z $stderr ]]
+}
+
+# Breaks when the directory of a running job is given to another one.
+@test "a job that runs without a record keeps its directory" {
+    local id directory=$HOME_DIR/records/groups/default/workspaces/default/experiments/default/jobs/again
+    write_job long.json "touch $HOME_DIR/started; until [ -e $HOME_DIR/ended ]; do sleep 0.2; done; echo first"
+    ended_at "END_AT=after-submission END_BY=KILL" job create --name again -f long.json || true
+    wait_until 20 sbatch_has_ended
+    id=$(queue | awk '$4 == "again" { print $1 }')
+    as_user scontrol release "$id"
+    wait_until 60 as_user test -e "$HOME_DIR/started"
+    run -4 batchai job create --name again -f job.json
+    [[ $output == *"Slurm job $id"*"runs from here"*"scancel $id"* ]]
+    run -4 batchai job delete --name again --yes
+    as_user test -e "$directory/plan.json"
+    as_user touch "$HOME_DIR/ended"
+    wait_until 60 has_ended "$id"
+    as_user grep -rqx first "$HOME_DIR/logs"
+    batchai job create --name again -f job.json -o none
+    run -0 batchai job wait --name again
+    [[ $(output_of again) == hello ]]
+}
+
+# Breaks when a job stays held because slurmctld was away for a moment, or nobody is told that it does.
+@test "a job is let go when slurmctld answers again, and its user is told if it does not" {
+    run -0 ended_at SILENT_RELEASES=2 job create --name patient -f job.json -o none
+    [[ $output == *"waits, held, until Slurm answers again"* ]]
+    run -0 batchai job wait --name patient
+    as_user rm "$HOME_DIR/records/releases"
+    run -1 ended_at "SILENT_RELEASES=100 END_BY=INT" job create --name held -f job.json
+    [[ $output == *"is recorded, but still held"*"scontrol release"* ]]
+    [[ $(batchai job show --name held --query pendingReason.reason -o tsv) == JobHeldUser ]]
+    as_user scontrol release "$(batchai job show --name held --query slurmJobId -o tsv)"
+    run -0 batchai job wait --name held
+}
+
+# Breaks when a user's own --hold, --begin or --nice is lost with the launcher's hold.
+@test "a job that its user holds stays held, and other wishes are kept" {
+    local about
+    batchai job create --name mine -f job.json -o none -- --hold
+    [[ $(queue) == *"PENDING JobHeldUser mine"* ]]
+    batchai job create --name later -f job.json -o none -- --begin=now+1hour --nice=77
+    [[ $(queue) == *"PENDING BeginTime later"* ]]
+    about=$(as_user scontrol show job -o "$(batchai job show -n later --query slurmJobId -o tsv)")
+    [[ $about == *" Nice=77 "* ]]
+}
+
+# Breaks when tasks are queued again by an array that nobody knows.
+@test "an array that a killed retry has left is ended by the next one" {
+    local first
+    write_job tune.json 'exit 1' '{"sweep": {"parameters": {"seed": [1, 2]}}}'
+    batchai job create --name tune -f tune.json -o none
+    wait_until 90 nothing_is_queued
+    ended_at "END_AT=after-submission END_BY=KILL" sweep retry --name tune || true
+    wait_until 20 sbatch_has_ended
+    first=$(queue | awk '{ print $1 }' | sort -u)
+    [[ -n $first && $(queue) == *JobHeldUser* ]]
+    run -0 batchai sweep retry --name tune --output none
+    [[ $output == *"Slurm job $first, which an interrupted command had left"* ]]
+    wait_until 90 nothing_is_queued
+    run -0 batchai job show --name tune --query taskStateCounts.failed
+    [[ $output == 2 ]]
+}
+
+# Breaks when a taken name is refused with one code here and another there.
+@test "a name that is taken is refused with one exit code, whoever comes first" {
+    batchai job create --name one -f job.json -o none
+    run -4 batchai job create --name one -f job.json
+    [[ $output == *"already exists"* ]]
+    for _ in 1 2 3 4; do
+        { batchai job create --name race -f job.json -o none || echo $?; } >> "$BATS_TEST_TMPDIR/codes" 2> /dev/null &
+    done
+    wait
+    cat "$BATS_TEST_TMPDIR/codes"
+    [[ $(sort "$BATS_TEST_TMPDIR/codes" | tr '\n' ' ') == '4 4 4 ' ]]
+    [[ $(jobs_named race) -le 1 ]]
+    batchai cluster create --name c --vm-size any --target 1 --output none
+    run -4 batchai cluster create --name c --vm-size any --target 1
+}
