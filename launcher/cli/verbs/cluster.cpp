@@ -180,7 +180,8 @@ Answer cluster_create(const ClusterOptions& options) {
     if (here.store.cluster(key)) {
         return base::fail(
             fmt::format("\"{}\" already exists in \"{}\" resource group under {} resource group.",
-                        key.cluster, key.group, key.workspace));
+                        key.cluster, key.group, key.workspace),
+            "", "", base::ExitCode::refused);
     }
     const auto file = TRY(read_config(options));
     auto cluster = TRY(describe(options, file, here.site));

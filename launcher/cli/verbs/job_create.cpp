@@ -205,7 +205,11 @@ Answer job_create(const JobCreateOptions& options) {
     const store::JobKey key = TRY(choose_key(options, here.store));
     if (!options.dry_run && here.store.job(key)) {
         return base::fail(
-            "A job with given name, experiment, workspace and resource group already exists.");
+            "A job with given name, experiment, workspace and resource group already exists.", "",
+            fmt::format("`batchai job show --name {}` says how far it is; choose another name, or "
+                        "delete it first",
+                        key.job),
+            base::ExitCode::refused);
     }
     // Nothing is created and no image is resolved while Slurm cannot take the job.
     if (!options.dry_run || options.check) TRY(here.slurm.ping());
