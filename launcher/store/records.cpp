@@ -49,6 +49,19 @@ std::string_view kind_name(Kind kind) {
     return "resource";
 }
 
+std::optional<ClusterKey> Job::cluster_key() const {
+    if (cluster.empty()) return std::nullopt;
+    return ClusterKey{cluster_group.empty() ? key.group : cluster_group,
+                      cluster_workspace.empty() ? key.workspace : cluster_workspace, cluster};
+}
+
+void Job::set_cluster(const ClusterKey& other) {
+    cluster = other.cluster;
+    const bool own = other.group == key.group && other.workspace == key.workspace;
+    cluster_group = own ? "" : other.group;
+    cluster_workspace = own ? "" : other.workspace;
+}
+
 base::Result<void> check_name(Kind kind, std::string_view name) {
     const std::size_t longest = kind == Kind::group ? 90 : 64;
     const std::string where = fmt::format("{} name", kind_name(kind));
@@ -133,6 +146,8 @@ struct RecordOf<Job> {
         std::tuple{field("uuid", &Job::uuid),
                    field("subscription", &Job::subscription),
                    field("cluster", &Job::cluster),
+                   field("clusterGroup", &Job::cluster_group).or_missing(),
+                   field("clusterWorkspace", &Job::cluster_workspace).or_missing(),
                    field("toolType", &Job::tool_type),
                    field("nodeCount", &Job::node_count).within(0),
                    field("properties", &Job::properties),

@@ -204,7 +204,10 @@ struct Job {
     JobKey key;
     std::string uuid;
     std::string subscription;
-    std::string cluster;  // name in the same workspace; empty: none was named
+    std::string cluster;  // empty: none was named
+    // Where the cluster is. Empty: in the group and workspace of the job.
+    std::string cluster_group;
+    std::string cluster_workspace;
     std::string tool_type;
     int node_count = 1;
     // The "properties" of job.json for `show`, not expanded and without the values of secrets.
@@ -218,6 +221,10 @@ struct Job {
     std::vector<ArrayRun> array_runs;  // after the first, in their order
     base::Time creation_time;
     std::optional<base::Time> termination_requested;  // when the user asked to stop the job
+
+    // Returns nothing if the job was not sent to a named cluster.
+    [[nodiscard]] std::optional<ClusterKey> cluster_key() const;
+    void set_cluster(const ClusterKey& other);
 
     bool operator==(const Job&) const = default;
 };

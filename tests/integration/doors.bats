@@ -225,6 +225,71 @@ LUA
     done
 }
 
+# Breaks when a door throws away the group and the workspace of a cluster's id, and takes another cluster
+# of that name.
+@test "each form of cluster.id means the same cluster at each door" {
+    local failed=0 row name id partition got
+    local sub=/subscriptions/0 arm=providers/Microsoft.BatchAI
+    with_site sized "$PREFIX/bin/batchai" group create --name rg2 --location here -o none
+    with_site sized "$PREFIX/bin/batchai" workspace create -n w2 -g rg2 -o none
+    with_site sized "$PREFIX/bin/batchai" workspace create -n default -g rg2 -o none
+    # In rg2/w2 it is of the size big, in partition main with a feature; in default/default there is
+    # another one of that name, and so there is in rg2/default.
+    with_site sized "$PREFIX/bin/batchai" cluster create -n two -g rg2 -w w2 --vm-size big --target 4 -o none
+    with_site sized "$PREFIX/bin/batchai" cluster create -n two --vm-size odd --target 4 -o none
+    with_site sized "$PREFIX/bin/batchai" cluster create -n two -g rg2 -w default --vm-size odd --target 4 -o none
+    while read -r name id partition; do
+        job "id-$name" "{\"cluster\": {\"id\": \"$id\"}}"
+        for door in create sbatch srun salloc; do
+            got=$(id_through "$door" sized "id-$name") || { echo "$name: $door failed"; as_user cat "$share/said"; failed=1; continue; }
+            got=$(allocation "$got")
+            if [[ $got != *"Features=$partition"* ]]; then
+                echo "$name: $door: $got"
+                failed=1
+            fi
+        done
+    done << IDS
+name two (null)
+full $sub/resourceGroups/rg2/$arm/workspaces/w2/clusters/two fast
+own $sub/resourceGroups/default/$arm/workspaces/default/clusters/two (null)
+case $sub/resourcegroups/rg2/$arm/Workspaces/w2/Clusters/two fast
+old $sub/resourceGroups/rg2/$arm/clusters/two (null)
+IDS
+    wait_until 30 no_job_of_alice
+    [[ $failed -eq 0 ]]
+    # The job says where its cluster is, and the cluster counts its job.
+    id=$sub/resourceGroups/rg2/$arm/workspaces/w2/clusters/two
+    run with_site sized "$PREFIX/bin/batchai" job create -n foreign -c "$id" -f "$share/small.json" -- --hold
+    [[ $output == *"the cluster two is that of the workspace w2 in the group rg2, as its id says"* ]]
+    run with_site sized "$PREFIX/bin/batchai" job list -o tsv --query "[?name=='foreign'].cluster.id"
+    [[ $output == */resourceGroups/rg2/*/workspaces/w2/clusters/two ]]
+    with_site sized "$PREFIX/bin/batchai" cluster delete -n two -g rg2 -w w2 --yes
+    wait_until 30 no_job_of_alice
+    # One that is not there, although others of its name are; and what is no cluster.
+    job id-lost "{\"cluster\": {\"id\": \"$id\"}}"
+    job id-bad "{\"cluster\": {\"id\": \"$sub/resourceGroups/rg2/$arm/workspaces/w2\"}}"
+    for row in "sbatch --wrap=true" "srun true" "salloc true" "batchai job create -f"; do
+        for name in lost bad; do
+            # shellcheck disable=SC2086
+            case $row in
+                batchai*) run with_site sized $row "$share/id-$name.json" ;;
+                *) run with_site sized ${row%% *} --job-json="$share/id-$name.json" ${row#* } ;;
+            esac
+            echo "$output"
+            [[ $status -ne 0 ]]
+            if [[ $name == lost ]]; then
+                [[ $output == *"The specified cluster two is not found in the workspace w2 of the group rg2"* ]]
+            else
+                [[ $output == *"is neither the name nor the id of a cluster"* ]]
+            fi
+        done
+    done
+    run with_site sized "$PREFIX/bin/batchai" validate "$share/id-lost.json"
+    [[ $status -eq 0 && $output == *"is not found in the workspace w2 of the group rg2, so nothing of it is checked"* ]]
+    run with_site sized "$PREFIX/bin/batchai" job create --dry-run -f "$share/id-lost.json"
+    [[ $status -eq 0 && $output == *"so nothing of it is checked"* ]]
+}
+
 # Breaks when the filter and the plugin each plan the file.
 @test "a file is planned once at a door, and not again in the steps of its job" {
     local before after

@@ -42,10 +42,10 @@ void add_tasks(const JobReport& report, ClusterLoad& load) {
 
 }  // namespace
 
-ClusterLoad load_of(const std::string& cluster, const std::vector<JobReport>& reports) {
+ClusterLoad load_of(const store::ClusterKey& cluster, const std::vector<JobReport>& reports) {
     ClusterLoad load;
     for (const auto& report : reports) {
-        if (report.job.cluster != cluster || report.ended()) continue;
+        if (report.job.cluster_key() != cluster || report.ended()) continue;
         if (!report.tasks.empty()) {
             add_tasks(report, load);
             continue;
@@ -186,7 +186,7 @@ base::Result<Value::Array> cluster_values(const store::Store& store, const site:
                                           const std::vector<store::Cluster>& clusters) {
     Value::Array values;
     if (clusters.empty()) return values;
-    auto jobs = TRY(store.jobs_of_workspace(clusters.front().key.parent()));
+    auto jobs = TRY(store.jobs_on_clusters_of(clusters.front().key.parent()));
     // If Slurm does not answer the ping, it is not asked again: each query would wait for its
     // deadline.
     const auto reports =
@@ -204,7 +204,7 @@ base::Result<Value::Array> cluster_values(const store::Store& store, const site:
                 to_value(cluster, site.subscription, {}, slurm_error(statuses.error())));
             continue;
         }
-        const auto load = load_of(cluster.key.cluster, *reports);
+        const auto load = load_of(cluster.key, *reports);
         const auto view =
             slurm::cluster_view(*statuses, load.jobs, target_of(cluster, load.wanted_nodes),
                                 assignment_of(store, cluster));
@@ -217,10 +217,10 @@ base::Result<slurm::ClusterView> nodes_of_cluster(const store::Store& store, con
                                                   const slurm::Client& client,
                                                   const store::Cluster& cluster) {
     TRY(client.ping());
-    auto jobs = TRY(store.jobs_of_workspace(cluster.key.parent()));
+    auto jobs = TRY(store.jobs_on_clusters_of(cluster.key.parent()));
     const auto reports = TRY(report_jobs(store, client, std::move(jobs)));
     const auto statuses = TRY(client.nodes(node_filter(site, cluster.vm_size)));
-    const auto load = load_of(cluster.key.cluster, reports);
+    const auto load = load_of(cluster.key, reports);
     return slurm::cluster_view(statuses, load.jobs, target_of(cluster, load.wanted_nodes),
                                assignment_of(store, cluster));
 }

@@ -28,7 +28,7 @@ struct ClusterLoad {
     int wanted_nodes = 0;                 // of running and queued jobs
 };
 
-[[nodiscard]] ClusterLoad load_of(const std::string& cluster,
+[[nodiscard]] ClusterLoad load_of(const store::ClusterKey& cluster,
                                   const std::vector<JobReport>& reports);
 
 // Returns the number of nodes that the cluster should have.
@@ -43,7 +43,7 @@ struct ClusterLoad {
 
 // Returns the objects that `cluster show` and `cluster list` print. All clusters must be in one
 // workspace. Node states come from one query of Slurm's nodes per partition and constraint, and one
-// query of all jobs of the workspace. If Slurm does not answer, the node counts are zero and the
+// query of all jobs of these clusters. If Slurm does not answer, the node counts are zero and the
 // cluster's `errors` says so.
 [[nodiscard]] base::Result<Value::Array> cluster_values(
     const store::Store& store, const site::Site& site, const slurm::Client& client,

@@ -45,7 +45,7 @@ Holds holds_of(const store::Cluster& cluster, const std::vector<JobReport>& repo
     Holds out;
     for (const JobReport& report : reports) {
         const auto& status = report.evidence.slurm;
-        if (report.job.cluster != cluster.key.cluster || !status ||
+        if (report.job.cluster_key() != cluster.key || !status ||
             status->state != slurm::JobState::pending)
             continue;
         const std::string& id = report.job.slurm_job_id;
@@ -144,7 +144,7 @@ std::string cap_remark(std::string_view reason) {
 base::Result<ScalingView> look_at_slurm(const store::Store& store, const site::Site& site,
                                         const slurm::Client& client,
                                         const store::Cluster& cluster) {
-    auto jobs = TRY(store.jobs_of_workspace(cluster.key.parent()));
+    auto jobs = TRY(store.jobs_on_clusters_of(cluster.key.parent()));
     ScalingView view{
         .reports = TRY(report_jobs(store, client, std::move(jobs))), .rights = {}, .input = {}};
     // Slurm's accounting may not answer for a while. A cluster that has nodes must not lose them by
@@ -157,8 +157,8 @@ base::Result<ScalingView> look_at_slurm(const store::Store& store, const site::S
     else
         view.rights.reason = rights.error().text();
     if (view.rights.allowed)
-        view.input = TRY(
-            input_for(store, site, client, cluster, load_of(cluster.key.cluster, view.reports)));
+        view.input =
+            TRY(input_for(store, site, client, cluster, load_of(cluster.key, view.reports)));
     return view;
 }
 
@@ -180,7 +180,7 @@ base::Result<Rescaled> follow_target(const store::Store& store, const slurm::Cli
         out.remarks.push_back(cap_remark(view.rights.reason));
         return out;
     }
-    const ClusterLoad load = load_of(key.cluster, view.reports);
+    const ClusterLoad load = load_of(key, view.reports);
     const int target = target_of(cluster, std::max(load.wanted_nodes, initial));
     const slurm::ScalingInput& input = view.input;
     const slurm::PowerPlan plan = slurm::plan_power(input, target);

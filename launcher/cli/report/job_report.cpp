@@ -408,11 +408,9 @@ Value to_value(const JobReport& report) {
     const auto& job = report.job;
     Value value = job.properties;
     Value cluster;
-    if (!job.cluster.empty()) {
-        cluster = Value::Object{
-            {"id", cluster_id(job.subscription, {job.key.group, job.key.workspace, job.cluster})},
-            {"resourceGroup", job.key.group}};
-    }
+    if (const auto key = job.cluster_key())
+        cluster = Value::Object{{"id", cluster_id(job.subscription, *key)},
+                                {"resourceGroup", key->group}};
     const auto created = base::to_iso8601(job.creation_time);
     value.set("cluster", cluster);
     value.set("creationTime", created);

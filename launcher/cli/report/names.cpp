@@ -109,9 +109,4 @@ std::string current_user() {
     return entry == nullptr ? std::to_string(getuid()) : entry->pw_name;
 }
 
-std::string name_of_id(const std::string& name_or_id) {
-    const auto slash = name_or_id.find_last_of('/');
-    return slash == std::string::npos ? name_or_id : name_or_id.substr(slash + 1);
-}
-
 }  // namespace batchai::cli

@@ -59,7 +59,4 @@ struct ParentName {
 // Returns the name of the user who runs this program; the id if the name is not known.
 [[nodiscard]] std::string current_user();
 
-// Returns the last component of an ARM id, or the name itself.
-[[nodiscard]] std::string name_of_id(const std::string& name_or_id);
-
 }  // namespace batchai::cli

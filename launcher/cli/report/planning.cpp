@@ -21,6 +21,7 @@
 #include "cli/report/cluster_report.hpp"
 #include "cli/report/job_image.hpp"
 #include "cli/report/local_secrets.hpp"
+#include "cli/report/resource_report.hpp"
 #include "cli/report/user_config.hpp"
 #include "cli/report/volume_flags.hpp"
 #include "job/parse.hpp"
@@ -56,28 +57,54 @@ base::Result<std::optional<job::StorageAccount>> storage_account(const JobFileOp
     return job::StorageAccount{.name = *name, .key = std::move(key)};
 }
 
+// A cluster that a job is sent to.
+struct ChosenCluster {
+    store::ClusterKey key;
+    plan::ClusterView view;
+    std::vector<std::string> notices;
+};
+
 // Returns nothing if the job is not sent to a named cluster.
-base::Result<std::optional<plan::ClusterView>> find_cluster(
+base::Result<std::optional<ChosenCluster>> find_cluster(
     const store::Store& store, const plan::Identity& identity, const PlanningChoices& choices,
     const std::optional<std::string>& id_in_file,
     const std::optional<job::StorageAccount>& account) {
     const auto& name_or_id = choices.cluster ? choices.cluster : id_in_file;
     if (!name_or_id) return std::nullopt;
-    const auto name = name_of_id(*name_or_id);
-    auto cluster = store.cluster({identity.resource_group, identity.workspace, name});
-    if (!cluster) {
-        const bool missing = cluster.error().exit_code == base::ExitCode::not_found;
-        if (missing && !choices.cluster_must_exist)
-            return plan::ClusterView{.name = name, .vm_size = {}, .node_limit = {}};
-        if (!missing) return tl::unexpected(cluster.error());
-        return base::fail(fmt::format("The specified cluster {} is not found", name), "",
-                          cluster.error().text(), base::ExitCode::not_found);
+    const store::WorkspaceKey own{identity.resource_group, identity.workspace};
+    auto key = cluster_key(*name_or_id, own);
+    if (!key) {
+        key.error().where = choices.cluster ? "--cluster" : "cluster.id";
+        if (!choices.cluster) key.error().exit_code = base::ExitCode::bad_job_file;
+        return tl::unexpected(std::move(key).error());
     }
-    plan::ClusterView view{.name = name, .vm_size = cluster->vm_size, .node_limit = {}};
-    view.mount_volumes = TRY(cluster_volumes(*cluster, account));
-    view.setup_task = setup_task_of(*cluster);
-    view.node_limit = node_limit(*cluster);
-    return view;
+    ChosenCluster chosen{.key = *key,
+                         .view = {.name = key->cluster, .vm_size = {}, .node_limit = {}},
+                         .notices = {}};
+    const auto cluster = store.cluster(*key);
+    if (!cluster) {
+        const auto& error = cluster.error();
+        if (error.exit_code != base::ExitCode::not_found) return tl::unexpected(error);
+        const auto missing =
+            fmt::format("The specified cluster {} is not found in the workspace {} of the group {}",
+                        key->cluster, key->workspace, key->group);
+        if (choices.cluster_must_exist)
+            return base::fail(missing, "", error.text(), base::ExitCode::not_found);
+        chosen.notices.push_back(
+            fmt::format("{}, so nothing of it is checked: {}", missing, error.what));
+        return chosen;
+    }
+    chosen.view.vm_size = cluster->vm_size;
+    chosen.view.mount_volumes = TRY(cluster_volumes(*cluster, account));
+    chosen.view.setup_task = setup_task_of(*cluster);
+    chosen.view.node_limit = node_limit(*cluster);
+    if (key->parent() != own)
+        chosen.notices.push_back(
+            fmt::format("the cluster {} is that of the workspace {} in the group {}, as its id "
+                        "says; the job is "
+                        "of the workspace {} in the group {}",
+                        key->cluster, key->workspace, key->group, own.workspace, own.group));
+    return chosen;
 }
 
 plan::Submission submission_of(const store::Store& store, const JobFileOptions& options,
@@ -160,7 +187,8 @@ base::Result<void> add_sweep_flags(job::JobSpec& spec, const JobFileOptions& opt
     return {};
 }
 
-void append(std::vector<job::Diagnostic>& to, std::vector<job::Diagnostic> from) {
+template <typename T>
+void append(std::vector<T>& to, std::vector<T> from) {
     to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
 }
 
@@ -316,7 +344,7 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
     }
     auto cluster = TRY(find_cluster(store, identity, choices, spec.cluster_id, account));
     const SecretHolders holders{.spec = spec,
-                                .of_cluster = cluster ? &cluster->mount_volumes : nullptr};
+                                .of_cluster = cluster ? &cluster->view.mount_volumes : nullptr};
     auto variables = secret_variables(holders);
     if (choices.read_secrets) {
         auto unread = read_local_secrets(holders, parsed.positions);
@@ -335,7 +363,9 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
     }
     if (options.job_image && !options.ignore_container)
         TRY(apply_job_image(spec, *options.job_image));
-    auto submission = submission_of(store, options, identity, std::move(cluster), job_directory);
+    auto submission =
+        submission_of(store, options, identity,
+                      cluster ? std::optional(cluster->view) : std::nullopt, job_directory);
     submission.slurm.defaults = TRY(user_config()).slurm;
     submission.slurm.words = TRY(plan::read_sbatch_words(options.sbatch_words));
     auto made = plan::make(spec, parsed.positions, site, submission);
@@ -346,6 +376,7 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
     if (choices.read_secrets) list_snapshot(holders, parsed.positions, made, listing);
     append(planning.diagnostics, std::move(made.diagnostics));
     if (made.plan && !job::has_error(planning.diagnostics)) {
+        if (cluster) append(made.plan->notices, std::move(cluster->notices));
         std::string sweep_json;
         if (made.sweep) {
             sweep_json = record::to_json(*made.sweep);
@@ -355,6 +386,7 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
         auto digest = base::sha256_hex(json);
         planning.planned = Planned{.spec = std::move(spec),
                                    .plan = std::move(*made.plan),
+                                   .cluster = cluster ? std::optional(cluster->key) : std::nullopt,
                                    .json = std::move(json),
                                    .digest = std::move(digest),
                                    .mount_secrets = std::move(made.mount_secrets),
@@ -382,7 +414,7 @@ base::Result<std::vector<std::string>> secret_variables_of(const store::Store& s
     auto cluster = TRY(find_cluster(store, identity, {.cluster_must_exist = false},
                                     parsed.spec->cluster_id, std::nullopt));
     return secret_variables(
-        {.spec = *parsed.spec, .of_cluster = cluster ? &cluster->mount_volumes : nullptr});
+        {.spec = *parsed.spec, .of_cluster = cluster ? &cluster->view.mount_volumes : nullptr});
 }
 
 base::Result<void> write_plan(const std::string& job_directory, const Planned& planned,

@@ -67,6 +67,7 @@ inline constexpr const char* no_uuid = "00000000-0000-0000-0000-000000000000";
 struct Planned {
     job::JobSpec spec;
     plan::Plan plan;
+    std::optional<store::ClusterKey> cluster;
     std::string json;                           // the plan as it is written to plan.json
     std::string digest;                         // SHA-256 of `json`
     std::vector<plan::Variable> mount_secrets;  // see plan::Made

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "image/progress.hpp"
 #include "job/syntax/utf8.hpp"
 
@@ -91,12 +92,44 @@ Value to_value(const store::Experiment& experiment, const std::string& subscript
                          {"type", "Microsoft.BatchAI/workspaces/experiments"}};
 }
 
+std::optional<IdParts> id_parts(std::string_view id) {
+    if (!id.starts_with('/')) return std::nullopt;
+    const auto components = base::split(id.substr(1), '/');
+    if (components.size() % 2 != 0) return std::nullopt;
+    IdParts parts;
+    for (std::size_t i = 0; i < components.size(); i += 2) {
+        if (components[i].empty() || components[i + 1].empty()) return std::nullopt;
+        parts.emplace_back(components[i], components[i + 1]);
+    }
+    return parts;
+}
+
 std::string id_part(std::string_view id, std::string_view kind) {
-    const auto marker = fmt::format("/{}/", kind);
-    const auto start = id.find(marker);
-    if (start == std::string_view::npos) return "";
-    const auto rest = id.substr(start + marker.size());
-    return std::string(rest.substr(0, rest.find('/')));
+    const auto parts = id_parts(id).value_or(IdParts());
+    const auto found = std::find_if(parts.begin(), parts.end(), [&](const auto& part) {
+        return base::lower(part.first) == base::lower(kind);
+    });
+    return found == parts.end() ? "" : found->second;
+}
+
+base::Result<store::ClusterKey> cluster_key(const std::string& name_or_id,
+                                            const store::WorkspaceKey& own) {
+    if (name_or_id.find('/') == std::string::npos)
+        return store::ClusterKey{own.group, own.workspace, name_or_id};
+    const auto parts = id_parts(name_or_id);
+    store::ClusterKey key{id_part(name_or_id, "resourceGroups"), id_part(name_or_id, "workspaces"),
+                          id_part(name_or_id, "clusters")};
+    const bool of_cluster = parts && base::lower(parts->back().first) == "clusters";
+    if (!of_cluster || key.group.empty())
+        return base::fail(
+            fmt::format("\"{}\" is neither the name nor the id of a cluster",
+                        job::printable(name_or_id)),
+            {},
+            fmt::format("an id looks like {}",
+                        cluster_id("SUBSCRIPTION", {"GROUP", "WORKSPACE", "CLUSTER"})),
+            base::ExitCode::usage);
+    if (key.workspace.empty()) key.workspace = own.workspace;
+    return key;
 }
 
 namespace {

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/timestamp.hpp"
 #include "cli/output/output.hpp"
 #include "store/records.hpp"
@@ -49,8 +52,19 @@ namespace batchai::cli {
 [[nodiscard]] Table usage_columns(const Value& value);
 [[nodiscard]] Table cluster_file_columns(const Value& value);
 
+// Types and names of an ARM id: {"resourceGroups", "team"}, {"providers", "Microsoft.BatchAI"}, …
+using IdParts = std::vector<std::pair<std::string, std::string>>;
+// Returns nothing if the text is no id.
+[[nodiscard]] std::optional<IdParts> id_parts(std::string_view id);
 // Returns the component after `kind` in an ARM id: "dev" for ("…/workspaces/dev/…", "workspaces");
-// empty if there is none.
+// empty if there is none. Types in ids may be written in upper or lower case.
 [[nodiscard]] std::string id_part(std::string_view id, std::string_view kind);
+
+// Returns the cluster that a name or an id means. A name is that of a cluster in `own`; an id names
+// its group and workspace. Ids of releases before 2018-05-01 name no workspace, which is then that
+// of `own`. The subscription does not matter: there is only one. The error does not say where the
+// text comes from.
+[[nodiscard]] base::Result<store::ClusterKey> cluster_key(const std::string& name_or_id,
+                                                          const store::WorkspaceKey& own);
 
 }  // namespace batchai::cli

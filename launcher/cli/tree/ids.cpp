@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "cli/report/resource_report.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/tree/walk.hpp"
 
@@ -49,27 +50,12 @@ const Resource* resource_of(const Words& path) {
     return found == resources.end() ? nullptr : found;
 }
 
-// Types and names of an id: {"resourceGroups", "team"}, {"workspaces", "dev"}, …
-using Parts = std::vector<std::pair<std::string, std::string>>;
-
-std::optional<Parts> parts_of(std::string_view id) {
-    if (!id.starts_with('/')) return std::nullopt;
-    const auto components = base::split(id.substr(1), '/');
-    if (components.size() % 2 != 0) return std::nullopt;
-    Parts parts;
-    for (std::size_t i = 0; i < components.size(); i += 2) {
-        if (components[i].empty() || components[i + 1].empty()) return std::nullopt;
-        parts.emplace_back(components[i], components[i + 1]);
-    }
-    return parts;
-}
-
 bool same(std::string_view a, std::string_view b) {
     return base::lower(a) == base::lower(b);
 }
 
 base::Result<Words> options_of(const std::string& id, const Resource& resource) {
-    const auto parts = parts_of(id);
+    const auto parts = id_parts(id);
     if (!parts || parts->empty() || !same(parts->back().first, resource.type))
         return base::fail(fmt::format("is not the id of a {}", resource.command), id,
                           "an id looks like what `show --query id` prints", usage);

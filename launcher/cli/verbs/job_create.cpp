@@ -126,7 +126,7 @@ store::Job record_of(const store::JobKey& key, const Planned& planned, std::stri
     job.key = key;
     job.uuid = identity.uuid;
     job.subscription = identity.subscription;
-    job.cluster = identity.cluster;
+    if (planned.cluster) job.set_cluster(*planned.cluster);
     job.tool_type = planned.plan.tool_type;
     job.node_count = planned.plan.allocation.nodes;
     job.properties = job::to_json(planned.spec);

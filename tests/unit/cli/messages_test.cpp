@@ -56,8 +56,28 @@ TEST(Ids, AreArmsAndGiveTheirPartsBack) {
     EXPECT_EQ(id_part(id, "workspaces"), "ws");
     EXPECT_EQ(id_part(id, "clusters"), "nc6");
     EXPECT_EQ(id_part(id, "jobs"), "");
-    EXPECT_EQ(name_of_id(id), "nc6");
-    EXPECT_EQ(name_of_id("nc6"), "nc6");
+    EXPECT_EQ(id_part("/subscriptions/s/resourcegroups/rg", "resourceGroups"), "rg");
+}
+
+TEST(ClusterKey, AnIdNamesItsGroupAndWorkspaceAndANameDoesNot) {
+    const store::WorkspaceKey own{"g", "w"};
+    using Key = store::ClusterKey;
+    const std::string group = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.BatchAI";
+    EXPECT_EQ(cluster_key("nc6", own).value(), (Key{"g", "w", "nc6"}));
+    EXPECT_EQ(cluster_key(group + "/workspaces/ws/clusters/nc6", own).value(),
+              (Key{"rg", "ws", "nc6"}));
+    EXPECT_EQ(cluster_key("/SUBSCRIPTIONS/s/RESOURCEGROUPS/rg/providers/microsoft.batchai/"
+                          "Workspaces/ws/Clusters/nc6",
+                          own)
+                  .value(),
+              (Key{"rg", "ws", "nc6"}));
+    // Ids had no workspaces before 2018-05-01.
+    EXPECT_EQ(cluster_key(group + "/clusters/nc6", own).value(), (Key{"rg", "w", "nc6"}));
+    for (const std::string& text :
+         {group + "/workspaces/ws", group + "/workspaces/ws/clusters", std::string("clusters/nc6"),
+          std::string("/workspaces/ws/clusters/nc6"), std::string("rg/ws/nc6"),
+          group + "/workspaces/ws/clusters/nc6/", group + "/workspaces/ws/fileServers/nc6"})
+        EXPECT_FALSE(cluster_key(text, own)) << text;
 }
 
 TEST(ParentNames, PreferTheOptionThenOurVariableThenAzures) {
