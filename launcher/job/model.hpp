@@ -427,7 +427,6 @@ struct JobSpec {
     // -1000..1000. Also sets scheduling_priority by its sign, unless the file gives that as well.
     std::optional<int> priority;
     std::optional<std::string> experiment_name;
-    std::optional<std::string> location;
 
     bool operator==(const JobSpec&) const = default;
 };

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "job/parse.hpp"
 
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -11,6 +14,7 @@
 #include "job/schema/field_table.hpp"
 #include "job/schema/sweep_parameters.hpp"
 #include "job/syntax/tree.hpp"
+#include "job/syntax/utf8.hpp"
 
 namespace batchai::job {
 
@@ -59,10 +63,45 @@ void report_without_effect(const JobSpec& spec, const PositionTable& positions, 
            "the experiment is chosen when the job is created",
            fmt::format("give --experiment {} to `batchai job create`",
                        spec.experiment_name.value_or("NAME")));
-    report("/properties/location", "location", "a region belongs to a workspace", "remove it");
     for (std::size_t i = 0; i < spec.output_directories.size(); ++i)
         report(fmt::format("/properties/outputDirectories/{}/type", i), "type",
                "it only describes the directory", "remove it");
+}
+
+// Reports paths like "/logs/run" in a job with a volume at "logs": in a here-document that is not
+// quoted, the shell replaces "$AZ_BATCHAI_JOB_MOUNT_ROOT/logs/run" by that.
+void report_lost_variables(const JobSpec& spec, const PositionTable& positions, Faults& faults) {
+    std::vector<std::string_view> mounts;
+    const auto add = [&](const auto& volumes) {
+        for (const auto& volume : volumes)
+            mounts.push_back(volume.relative_mount_path);
+    };
+    add(spec.mount_volumes.azure_file_shares);
+    add(spec.mount_volumes.azure_blob_file_systems);
+    add(spec.mount_volumes.file_servers);
+    add(spec.mount_volumes.unmanaged_file_systems);
+    const auto report = [&](const std::string& pointer, std::string_view path) {
+        if (!path.starts_with('/')) return;
+        const std::string_view below = path.substr(1);
+        for (const std::string_view mount : mounts) {
+            const bool inside = !mount.empty() && below.starts_with(mount) &&
+                                (below.size() == mount.size() || below[mount.size()] == '/');
+            if (!inside) continue;
+            faults.add(Fault::lost_variable, positions.find(pointer),
+                       fmt::format("{} is a path of the node, not of the volume {}", quote(path),
+                                   quote(mount)),
+                       "did the shell replace \"$AZ_BATCHAI_JOB_MOUNT_ROOT\"? Quote the word that "
+                       "ends a here-document: << 'EOF'");
+            return;
+        }
+    };
+    report("/properties/stdOutErrPathPrefix", spec.std_out_err_path_prefix);
+    for (std::size_t i = 0; i < spec.input_directories.size(); ++i)
+        report(fmt::format("/properties/inputDirectories/{}/path", i),
+               spec.input_directories[i].path);
+    for (std::size_t i = 0; i < spec.output_directories.size(); ++i)
+        report(fmt::format("/properties/outputDirectories/{}/pathPrefix", i),
+               spec.output_directories[i].path_prefix);
 }
 
 void check_cntk(CntkSettings& cntk, const PositionTable& positions, Faults& faults) {
@@ -106,6 +145,7 @@ void check_sweep(const SweepSettings& sweep, const PositionTable& positions, Fau
 void apply_rules(JobSpec& spec, const PositionTable& positions, Faults& faults) {
     derive_priority(spec, positions, faults);
     report_without_effect(spec, positions, faults);
+    report_lost_variables(spec, positions, faults);
     if (auto* cntk = std::get_if<CntkSettings>(&spec.toolkit)) {
         check_cntk(*cntk, positions, faults);
     }

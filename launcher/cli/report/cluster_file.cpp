@@ -29,12 +29,16 @@ using Keys = std::span<const std::string_view>;
 class Reader {
   public:
     ClusterFile read(const Value& root) {
-        constexpr std::array<std::string_view, 2> root_keys{"$schema", "properties"};
+        // The last ones are those of every resource of Azure, and say nothing about the nodes.
+        constexpr std::array<std::string_view, 7> root_keys{
+            "$schema", "properties", "location", "tags", "id", "name", "type"};
         constexpr std::array<std::string_view, 7> keys{
             "vmSize",    "vmPriority", "scaleSettings",      "virtualMachineConfiguration",
             "nodeSetup", "subnet",     "userAccountSettings"};
         ClusterFile file;
         if (!check_object(root, "the file", root_keys)) return file;
+        for (const std::string_view key : std::span(root_keys).subspan(2))
+            if (!root[key].is_null()) file.without_effect.emplace_back(key);
         const auto& properties = root["properties"];
         if (!check_object(properties, "properties", keys)) return file;
         file.vm_size = text(properties, "vmSize");

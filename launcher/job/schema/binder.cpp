@@ -91,9 +91,7 @@ void Binder::bind_member(const Object& object, const Member& member, void* owner
         return;
     }
     if (field->read_only) {
-        faults_.add(Fault::read_only, member.position,
-                    fmt::format("{} is set by the service and ignored here", quote(field->name)),
-                    "remove it");
+        ignored(*field, member);
         return;
     }
     if (member.value.type == NodeType::null && !field->required_in(schema_)) return;
@@ -102,6 +100,18 @@ void Binder::bind_member(const Object& object, const Member& member, void* owner
     const std::string below = pointer + "/" + std::string(field->name);
     positions_.add(below, member.value.position);
     bind_value(*field, member.value, owner, below);
+}
+
+void Binder::ignored(const Field& field, const Member& member) {
+    if (!belongs_to_schema(field, member)) return;
+    if (field.no_meaning.empty())
+        faults_.add(Fault::read_only, member.position,
+                    fmt::format("{} is set by the service and ignored here", quote(field.name)),
+                    "remove it");
+    else
+        faults_.add(Fault::no_effect, member.position,
+                    fmt::format("{} has no effect: {}", quote(field.name), field.no_meaning),
+                    "remove it");
 }
 
 // Reports the key. Returns the key that was probably meant, if any.
@@ -123,6 +133,10 @@ std::string_view Binder::unknown_key(const Object& object, const Member& member)
     const auto guess = nearest_key(object, member.key);
     std::string hint =
         guess ? fmt::format("did you mean {}?", quote(*guess)) : std::string(object.other_keys);
+    if (member.key.empty())
+        hint =
+            "did the shell replace \"$schema\" and other words that begin with \"$\"? Quote the "
+            "word that ends a here-document: << 'EOF'";
     if (schema_ == SchemaVersion::v2018_05_01) {
         faults_.add(Fault::unknown_key, member.position,
                     fmt::format("unknown key {}", quote(member.key)), std::move(hint));

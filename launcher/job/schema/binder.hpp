@@ -45,6 +45,7 @@ class Binder {
     void bind_value(const Field& field, const Node& node, void* owner, const std::string& pointer);
     void bind_list(const Field& field, const Node& node, void* owner, const std::string& pointer);
     void bind_words(const Field& field, const Node& node, void* owner, const std::string& pointer);
+    void ignored(const Field& field, const Member& member);
     std::string_view unknown_key(const Object& object, const Member& member);
     bool belongs_to_schema(const Field& field, const Member& member);
     void missing(const Object& object, const Node& node, const std::vector<Given>& given,

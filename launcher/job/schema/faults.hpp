@@ -49,6 +49,7 @@ enum class Fault : std::uint8_t {
     read_only,
     no_effect,
     carriage_return,
+    lost_variable,
     count_,
 };
 
@@ -130,6 +131,9 @@ inline constexpr std::array<FaultKind, static_cast<std::size_t>(Fault::count_)> 
     {"W106", "A text has a carriage return",
      "Remove each `\\r`. It comes from a file with the line ends of Windows, and on the nodes it "
      "becomes part of a word, of a file's name or of a value."},
+    {"W107", "A path looks like that of a volume without its root",
+     "If the shell has replaced a `$NAME` in the file, quote the word that ends the here-document "
+     "(`<< 'EOF'`) and write the file again. If the path is meant, nothing has to be done."},
 }};
 
 static_assert(std::ranges::none_of(fault_kinds, &std::string_view::empty, &FaultKind::remedy),

@@ -120,7 +120,8 @@ struct Field {
     std::string_view form;        // Kind::own: the JSON Schema of the value
     std::string_view form_name;   // Kind::own: its type, for people
     bool secret = false;
-    bool read_only = false;  // accepted and ignored
+    bool read_only = false;       // accepted and ignored
+    std::string_view no_meaning;  // accepted and ignored: completes "has no effect: "
     bool extension = false;  // not in Batch AI's schema; `job show` leaves it out if it is absent
 
     // The functions below refine a field. Each returns a copy with one more property.
@@ -175,6 +176,13 @@ struct Field {
     [[nodiscard]] constexpr Field ignored() const {
         Field copy = *this;
         copy.read_only = true;
+        return copy;
+    }
+
+    [[nodiscard]] constexpr Field without_effect(std::string_view reason) const {
+        Field copy = *this;
+        copy.read_only = true;
+        copy.no_meaning = reason;
         return copy;
     }
 

@@ -152,13 +152,35 @@ constexpr std::array constraints_fields = {
 constexpr Object constraints_object = {"Constraints", "Limits of the job", constraints_fields};
 
 constexpr std::array<std::string_view, 3> priorities = {"low", "normal", "high"};
-// Batch AI reports this key, so files that were made from its output contain it.
-constexpr Field tool_type_field() {
+// Batch AI reports these keys, so files that were made from its output contain them.
+constexpr Field reported(std::string_view name, std::string_view doc, std::string_view example) {
     Field field;
-    field.name = "toolType";
-    field.doc = "The toolkit's name as the service reports it";
-    field.example = R"("horovod")";
+    field.name = name;
+    field.doc = doc;
+    field.example = example;
     return field.ignored();
+}
+
+// Releases before 2018-05-01 had it beside "properties", and people wrote it in there as well.
+constexpr Field location_field() {
+    Field field;
+    field.name = "location";
+    field.doc = "Region of the job";
+    field.example = R"("eastus")";
+    return field.in_schemas(preview, march)
+        .replaced_by("the workspace's location")
+        .without_effect("a region belongs to a workspace");
+}
+
+constexpr Field tags_field() {
+    Field field;
+    field.name = "tags";
+    field.kind = Kind::own;
+    field.form = R"({"type": "object"})";
+    field.form_name = "object";
+    field.doc = "Tags of the job";
+    field.example = R"({"team": "vision"})";
+    return field.in_schemas(preview, march).without_effect("a job has no tags");
 }
 
 constexpr std::array properties_fields = {
@@ -235,7 +257,7 @@ constexpr std::array properties_fields = {
         .own_extension(),
     object_within<&JobSpec::cluster_id>("cluster", cluster_object, "The cluster")
         .defaults_to("the one named on the command line"),
-    tool_type_field(),
+    reported("toolType", "The toolkit's name as the service reports it", R"("horovod")"),
     integer<&JobSpec::priority>("priority", -1000, 1000, "Priority as a number", "0")
         .defaults_to("0")
         .in_schemas(preview, march)
@@ -244,14 +266,19 @@ constexpr std::array properties_fields = {
                                     R"("cifar")")
         .in_schemas(preview, march)
         .replaced_by("--experiment on the command line"),
-    text<&JobSpec::location>("location", "Region of the job; ignored", R"("eastus")")
-        .in_schemas(preview, march)
-        .replaced_by("the workspace's location"),
+    location_field(),
 };
 
 constexpr std::array job_file_fields = {
     object_within<&JobSpec::node_count>("properties", properties_object, "The job's settings")
         .required(),
+    reported("id", "The job's resource id as the service reports it",
+             R"("/subscriptions/S/resourceGroups/G/providers/Microsoft.BatchAI/jobs/J")"),
+    reported("name", "The job's name as the service reports it", R"("train")"),
+    reported("type", "The type of the resource as the service reports it",
+             R"("Microsoft.BatchAI/jobs")"),
+    location_field(),
+    tags_field(),
 };
 
 }  // namespace

@@ -172,8 +172,9 @@ void define(const Object& object, Json& definitions) {
 
 std::string schema_document() {
     Json definitions;
-    for (const Field& field : job_file_object.fields)
-        define(*field.object, definitions);
+    for (const Field& field : job_file_object.fields) {
+        if (field.object != nullptr) define(*field.object, definitions);
+    }
     Json out;
     out.set("$schema", "https://json-schema.org/draft/2020-12/schema");
     out.set("title", "Batch AI job file, schema 2018-05-01");

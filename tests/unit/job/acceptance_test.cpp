@@ -125,7 +125,6 @@ TEST(OlderSchemas, HaveTheirOwnFields) {
     EXPECT_EQ(parsed.spec->priority, -5);
     EXPECT_EQ(parsed.spec->scheduling_priority, SchedulingPriority::low);
     EXPECT_EQ(parsed.spec->experiment_name, "e");
-    EXPECT_EQ(parsed.spec->location, "eastus");
     EXPECT_EQ(parsed.spec->output_directories[0].type, OutputType::model);
     EXPECT_FALSE(parsed.spec->output_directories[0].create_new);
 }

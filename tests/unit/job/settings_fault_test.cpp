@@ -35,8 +35,29 @@ const FaultCase key_faults[] = {
      "unknown key \"schedulingPriorty\"; did you mean \"schedulingPriority\"?"},
     {"UnknownKeyWithoutGuess", with_properties("\"colour\": 1"), 5, 1, 8, "E012",
      "unknown key \"colour\""},
-    {"UnknownKeyAtTop", "{\"name\": \"x\"," + with_properties("\"$c\":1").substr(1), 1, 2, 6,
-     "E012", "unknown key \"name\""},
+    {"UnknownKeyAtTop", "{\"nom\": \"x\"," + with_properties("\"$c\":1").substr(1), 1, 2, 5, "E012",
+     "unknown key \"nom\""},
+    {"KeyThatTheShellHasTaken", "{\"\": \"x\"," + with_properties("\"$c\":1").substr(1), 1, 2, 2,
+     "E012",
+     "unknown key \"\"; did the shell replace \"$schema\" and other words that begin with \"$\"? "
+     "Quote the word that ends a here-document: << 'EOF'"},
+    {"PathWhoseVariableTheShellHasTaken",
+     with_properties("\"inputDirectories\": [{\"id\": \"A\", \"path\": \"/data/x\"},\n"
+                     "{\"id\": \"B\", \"path\": \"/database\"}],\n"
+                     "\"mountVolumes\": {\"unmanagedFileSystems\": [{\"mountCommand\": \"m\", "
+                     "\"relativeMountPath\": \"data\"}]}"),
+     5, 42, 9, "W106",
+     "\"/data/x\" is a path of the node, not of the volume \"data\"; did the shell replace "
+     "\"$AZ_BATCHAI_JOB_MOUNT_ROOT\"? Quote the word that ends a here-document: << 'EOF'"},
+    {"RetiredKeyAtTop", "{\"location\": \"eastus\"," + with_properties("\"$c\":1").substr(1), 1, 2,
+     10, "W103",
+     "\"location\" belongs to schema 2018-03-01 and is ignored; use the workspace's location"},
+    {"TagsAtTop", "{\"tags\": {\"a\": \"b\"}," + with_properties("\"$c\":1").substr(1), 1, 2, 6,
+     "W103", "\"tags\" belongs to schema 2018-03-01 and is ignored"},
+    {"ReportedKeyAtTop", "{\"name\": \"x\"," + with_properties("\"$c\":1").substr(1), 1, 2, 6,
+     "W104", "\"name\" is set by the service and ignored here; remove it"},
+    {"LocationInOlderSchema", in_schema("2018-03-01", "\"location\": \"eastus\""), 5, 1, 10, "W105",
+     "\"location\" has no effect: a region belongs to a workspace; remove it"},
     {"MisspeltRequiredKeyIsNotMissingToo",
      "{\"properties\": {\"nodeCout\": 2, \"stdOutErrPathPrefix\": \"l\",\n"
      "\"caffe2Settings\": {\"pythonScriptFilePath\": \"a\"}}}",
