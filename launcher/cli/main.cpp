@@ -34,10 +34,10 @@ int complain(const base::Error& error) {
     return static_cast<int>(error.exit_code);
 }
 
-// CLI11 reports --help and --version as parse errors with exit code 0.
-int parse_failure(const CLI::App& app, const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "batchai: error: {}\n", base::printable_lines(error.what()));
+// Says all that is wrong with the options of a command at once.
+int complain_of_options(const CLI::App& app, const std::vector<std::string>& messages) {
+    for (const std::string& message : messages)
+        fmt::print(stderr, "batchai: error: {}\n", base::printable_lines(message));
     const auto* command = &app;
     std::string words = "batchai";
     while (!command->get_subcommands().empty()) {
@@ -46,6 +46,14 @@ int parse_failure(const CLI::App& app, const CLI::ParseError& error) {
     }
     fmt::print(stderr, "hint: `{} --help` shows how it is used\n", words);
     return static_cast<int>(base::ExitCode::usage);
+}
+
+// CLI11 reports --help and --version as parse errors with exit code 0.
+int parse_failure(const CommandTree& tree, const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return tree.app.exit(error);
+    auto messages = tree.refused_options;
+    messages.emplace_back(error.what());
+    return complain_of_options(tree.app, messages);
 }
 
 base::Result<OutputOptions> output_options(const GlobalOptions& global) {
@@ -103,12 +111,15 @@ int run_line(CommandTree& tree, std::vector<std::string> words, Collected* colle
         std::reverse(words.begin(), words.end());
         tree.app.parse(std::move(words));
     } catch (const CLI::ParseError& error) {
-        return parse_failure(tree.app, error);
+        return parse_failure(tree, error);
     }
+    if (!tree.refused_options.empty()) return complain_of_options(tree.app, tree.refused_options);
     const auto options = output_options(tree.global);
     if (!options) return complain(options.error());
     if (tree.global.only_show_errors) show_only_errors();
     if (tree.global.verbose || tree.global.debug) trace(tree.global.debug);
+    for (const std::string& note : tree.noted_options)
+        say(shown(note));
     const auto answer = tree.action();
     if (!answer) return complain(answer.error());
     if (collected == nullptr) return print_outcome(*answer, *options);

@@ -497,8 +497,52 @@ keys_are() {
     [[ $output == *'`az keyvault` is not available on Slurm'*fromEnv* ]]
     run -2 az storage blob copy start --destination-blob x
     [[ $output == *"az storage blob copy"* ]]
-    run -2 az batchai cluster create -n c -s x -t 1 --image UbuntuLTS
-    [[ $output == *"--image"*containerSettings* ]]
     run -2 az stroage share list
     [[ $output == *'did you mean "storage"?'* ]]
+    # All that is wrong with a command is said at once.
+    run -2 az storage blob upload -c c -f f -n n --lease-id x --snapshot y --conten-type z
+    [[ $output == *'unknown option "--snapshot"'*'unknown option "--conten-type"; did you mean "--content-type"?'* ]]
+    run -2 az storage blob upload -c c --lease-id x
+    [[ $output == *"--lease-id: "*"is required"* ]]
+    run -2 az batchai job list --experiment-name x
+    [[ $output == *'did you mean "--experiment"?'* ]]
+}
+
+# Breaks when a command of people's blogs and old scripts stops at an option without a meaning here, or
+# takes a file for a cluster.
+@test "the commands of blogs and of older releases run, and say what has no effect" {
+    jq -n --arg logs "$HOME_DIR/logs" '{"$schema": "x", location: "eastus", tags: {a: "b"}, name: "n", properties: {
+        nodeCount: 1, stdOutErrPathPrefix: $logs, customToolkitSettings: {commandLine: "true"}}}' | write_work q.json
+    run -0 az batchai cluster create -n old -s STANDARD_NC6 --min 1 --max 1 -u alice -p secret -l eastus \
+        --image UbuntuLTS --storage-account-name mystorage --storage-account-key AAAA= \
+        --afs-name files --container-name blobs --subnet /x -o none
+    [[ $output == *"--image: "*containerSettings*"--storage-account-key: "*"--subnet: "*"--location: "*"--user-name has no effect"* ]]
+    [[ $output != *AAAA=* && $output != *secret* ]]
+    run -0 --separate-stderr az batchai job create -n j -l eastus -c q.json -r old --query cluster.id -o tsv
+    # shellcheck disable=SC2154 # bats' run --separate-stderr sets it
+    [[ $output == */clusters/old && $stderr == *"q.json is taken for the job file"*"--location: "* ||
+        $output == */clusters/old && $stderr == *"--location: "*"q.json is taken for the job file"* ]]
+    # What the file has beside "properties" is ignored.
+    [[ $stderr == *'"location" belongs to schema 2018-03-01 and is ignored'*'"tags" belongs'*'"name" is set by the service'* ]]
+    run -0 az batchai job create -n k --cluster-name old --config q.json --query cluster.id -o tsv
+    [[ $output == */clusters/old ]]
+    run -2 az batchai job create -n l -c q.json -f q.json
+    [[ $output == *"q.json: is a job file, and --config-file names another"* ]]
+    run -2 az batchai job create -n l -c old -r older -f q.json
+    [[ $output == *"names a second cluster"* ]]
+    run -2 az batchai job create -n l -c old
+    [[ $output == *"--config-file is required"* ]]
+    az batchai job delete -n j --yes
+    az batchai job delete -n k --yes
+    az batchai cluster delete -n old --yes
+}
+
+# Breaks when a user who has written a file by an unquoted here-document is left to find out.
+@test "a key that the shell has taken away is told as such" {
+    write_work empty.json << 'JSON'
+{ "": "https://raw.githubusercontent.com/Azure/BatchAI/master/schemas/2017-09-01-preview/job.json",
+  "properties": { "nodeCount": 1, "stdOutErrPathPrefix": "/logs", "customToolkitSettings": { "commandLine": "true" } } }
+JSON
+    run -3 az batchai job create -n e -f empty.json
+    [[ $output == *'unknown key ""; did the shell replace "$schema"'*"<< 'EOF'"* ]]
 }

@@ -119,21 +119,24 @@ constexpr std::string_view one_kind = "all accounts are directories of the site"
 
 constexpr bool flag = true;
 constexpr bool value = false;
-constexpr bool accepted = true;
-constexpr bool refused = false;
+constexpr Effect accepted = Effect::accepted;
+constexpr Effect refused = Effect::refused;
+constexpr Effect noted = Effect::noted;
+
+constexpr std::string_view no_system =
+    "the nodes' system is the site's; a job's own image is the containerSettings of its job file";
+constexpr std::string_view no_region = "a region belongs to a workspace";
 
 constexpr std::array options{
-    AnsweredOption{"cluster create", "--image,-i", value, refused,
-                   "the nodes' system is the site's; a job's own image is the containerSettings of "
-                   "its job file"},
-    AnsweredOption{"cluster create", "--custom-image", value, refused,
-                   "the nodes' system is the site's; a job's own image is the containerSettings of "
-                   "its job file"},
-    AnsweredOption{"cluster create", "--storage-account-key", value, refused,
+    AnsweredOption{"cluster create", "--image,-i", value, noted, no_system},
+    AnsweredOption{"cluster create", "--custom-image", value, noted, no_system},
+    AnsweredOption{"cluster create", "--storage-account-key", value, noted,
                    "a cluster keeps no key; each job brings it (AZURE_BATCHAI_STORAGE_KEY), or the "
                    "site has it"},
-    AnsweredOption{"cluster create", "--subnet", value, refused, site_nodes},
-    AnsweredOption{"file-server create", "--config-file,-f", value, refused,
+    AnsweredOption{"cluster create", "--subnet", value, noted, site_nodes},
+    AnsweredOption{"cluster create", "--location,-l", value, noted, no_region},
+    AnsweredOption{"job create", "--location,-l", value, noted, no_region},
+    AnsweredOption{"file-server create", "--config-file,-f,-c", value, refused,
                    "the file servers are those of site.lua, so there is nothing to configure"},
     AnsweredOption{"file-server create", "--subnet", value, accepted, site_server},
     AnsweredOption{"file-server create", "--ssh-key,-k", value, accepted, site_server},
@@ -222,27 +225,27 @@ bool has_any(const CLI::App& app, std::string_view names) {
     return false;
 }
 
-void add_option(CLI::App& leaf, const AnsweredOption& answered) {
+void add_option(CommandTree& tree, CLI::App& leaf, const AnsweredOption& answered) {
     const std::string names(answered.names);
-    const auto take = [&answered](const std::string& /*value*/) {
-        if (answered.is_accepted) return;
+    const auto take = [&tree, &answered] {
         const auto& all = answered.names;
-        throw CLI::ValidationError(std::string(all.substr(0, all.find(','))),
-                                   std::string(answered.reason));
+        auto text = fmt::format("{}: {}", all.substr(0, all.find(',')), answered.reason);
+        if (answered.effect == Effect::refused) tree.refused_options.push_back(std::move(text));
+        if (answered.effect == Effect::noted) tree.noted_options.push_back(std::move(text));
     };
-    const auto text =
-        fmt::format("{}: {}", answered.is_accepted ? "Accepted without effect" : "Not available",
-                    answered.reason);
-    const auto* const group = answered.is_accepted ? "Accepted Without Effect" : "Not Available";
+    const bool is_refused = answered.effect == Effect::refused;
+    const auto text = fmt::format(
+        "{}: {}", is_refused ? "Not available" : "Accepted without effect", answered.reason);
+    const auto* const group = is_refused ? "Not Available" : "Accepted Without Effect";
     if (answered.is_flag) {
         leaf.add_flag_function(
-                names, [take](std::int64_t /*count*/) { take(""); }, text)
+                names, [take](std::int64_t /*count*/) { take(); }, text)
             ->group(group);
         return;
     }
     // --metadata and others take several words; --https-only and others may have none.
     leaf.add_option_function<std::vector<std::string>>(
-            names, [take](const std::vector<std::string>& /*values*/) { take(""); }, text)
+            names, [take](const std::vector<std::string>& /*values*/) { take(); }, text)
         ->type_name("TEXT")
         ->expected(0, CLI::detail::expected_max_vector_size)
         ->group(group);
@@ -275,10 +278,19 @@ std::string answered_commands_page() {
     return page;
 }
 
+namespace {
+
+std::string_view word_of(Effect effect) {
+    if (effect == Effect::refused) return "refused";
+    return effect == Effect::noted ? "accepted with a note, none" : "accepted, none";
+}
+
+}  // namespace
+
 std::string answered_options_page() {
     std::string page = "| Command | Options | Effect | Why |\n|---|---|---|---|\n";
     const auto same_row = [](const AnsweredOption& a, const AnsweredOption& b) {
-        return a.command == b.command && a.is_accepted == b.is_accepted && a.reason == b.reason;
+        return a.command == b.command && a.effect == b.effect && a.reason == b.reason;
     };
     for (std::size_t i = 0; i < options.size();) {
         const AnsweredOption& row = options.at(i);
@@ -288,7 +300,7 @@ std::string answered_options_page() {
                 names += fmt::format("{}`{}`", names.empty() ? "" : ", ", name);
         }
         page += fmt::format("| `{}` | {} | {} | {} |\n", azure_command(row.command), names,
-                            row.is_accepted ? "accepted, none" : "refused", row.reason);
+                            word_of(row.effect), row.reason);
     }
     return page;
 }
@@ -307,7 +319,7 @@ void add_answered_options(CommandTree& tree) {
         for (const AnsweredOption& answered : options) {
             if (path != answered.command || has_any(*command.app, answered.names)) continue;
             // all_commands() looks at the tree that this function changes.
-            add_option(*const_cast<CLI::App*>(command.app), answered);  // NOLINT
+            add_option(tree, *const_cast<CLI::App*>(command.app), answered);  // NOLINT
         }
     }
 }

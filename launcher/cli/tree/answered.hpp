@@ -18,12 +18,15 @@ struct AnsweredCommand {
     std::string_view instead;  // what to do; may be empty
 };
 
+// What becomes of an option: its use is an error; it is taken and does nothing; or it is taken, and
+// a note says why it does nothing, because somebody may count on it.
+enum class Effect { refused, accepted, noted };
+
 struct AnsweredOption {
     std::string_view command;  // "batchai cluster create" is "cluster create"
     std::string_view names;    // "--image,-i"
     bool is_flag = false;
-    // Whether the option is taken and does nothing. Otherwise its use is an error.
-    bool is_accepted = false;
+    Effect effect = Effect::refused;
     std::string_view reason;
 };
 

@@ -135,8 +135,8 @@ void add_volume_options(CLI::App& leaf, VolumeFlags& volumes, const std::string&
     };
     volume("--afs-name", "--afs-mount-path", volumes.file_share, volumes.file_share_path,
            "File share");
-    volume("--bfs-name", "--bfs-mount-path", volumes.container, volumes.container_path,
-           "Blob container");
+    volume("--bfs-name,--container-name", "--bfs-mount-path,--container-mount-path",
+           volumes.container, volumes.container_path, "Blob container");
     volume("--nfs", "--nfs-mount-path", volumes.file_server, volumes.file_server_path,
            "File server");
 }

@@ -35,6 +35,9 @@ struct GlobalOptions {
 struct CommandTree {
     CLI::App app{"Runs Batch AI jobs on a Slurm cluster", "batchai"};
     GlobalOptions global;
+    // What parsing has to say about options without a meaning here (AnsweredOption).
+    std::vector<std::string> refused_options;
+    std::vector<std::string> noted_options;
     // The action of the verb on the command line. Parsing sets it.
     std::function<Answer()> action;
 };

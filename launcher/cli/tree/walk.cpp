@@ -95,6 +95,18 @@ base::Error unknown_command(const Command& at, const std::string& word) {
             fmt::format("`{} --help` lists the commands", full), usage};
 }
 
+// Returns the option that was probably meant: one that is spelt nearly so, or whose name is the
+// beginning of the word, as that of --cluster is of --cluster-name.
+std::string option_guess(const std::string& name, const std::vector<std::string>& known) {
+    auto near = guess_text(name, known);
+    if (!near.empty()) return near;
+    const auto begins = std::find_if(known.begin(), known.end(), [&](const std::string& option) {
+        return name.starts_with(option + "-");
+    });
+    return begins == known.end() ? "" : fmt::format("; did you mean \"{}\"?", *begins);
+}
+
+// Returns the word with the whole name of the option. The error is only a message.
 base::Result<std::string> complete_option(const Command& at, const std::string& word) {
     const auto equals = word.find('=');
     const auto name = word.substr(0, equals);
@@ -109,9 +121,13 @@ base::Result<std::string> complete_option(const Command& at, const std::string& 
     std::copy_if(known.begin(), known.end(), std::back_inserter(matches),
                  [&](const std::string& candidate) { return candidate.starts_with(name); });
     if (matches.size() == 1) return matches.front() + value;
+    return base::fail(fmt::format("unknown option \"{}\"{}", name, option_guess(name, known)));
+}
+
+base::Error unknown_options(const Command& at, const std::vector<std::string>& messages) {
     const auto full = at.path.empty() ? "batchai" : "batchai " + at.text();
-    return base::fail(fmt::format("unknown option \"{}\"{}", name, guess_text(name, known)), full,
-                      fmt::format("`{} --help` lists the options", full), usage);
+    return {fmt::format("{}", fmt::join(messages, "\n")), full,
+            fmt::format("`{} --help` lists the options", full), usage};
 }
 
 // Returns the option of the command that this word is, up to a "="; nothing if it is none.
@@ -157,6 +173,7 @@ base::Result<std::vector<std::string>> prepare_arguments(const CLI::App& app,
                                                          std::vector<std::string> words) {
     if (!words.empty() && words.front() == "batchai") words.erase(words.begin());
     Command at{&app, {}};
+    std::vector<std::string> unknown;
     for (std::size_t i = 0; i < words.size(); ++i) {
         auto& word = words[i];
         if (word == "--") {
@@ -168,8 +185,12 @@ base::Result<std::vector<std::string>> prepare_arguments(const CLI::App& app,
             break;
         }
         if (word.starts_with("--")) {
-            auto completed = TRY(complete_option(at, word));
-            word = std::move(completed);
+            auto completed = complete_option(at, word);
+            if (!completed) {
+                unknown.push_back(completed.error().what);
+                continue;
+            }
+            word = std::move(*completed);
         }
         if (word.starts_with('-')) {
             const auto* option = option_of(*at.app, word);
@@ -195,6 +216,7 @@ base::Result<std::vector<std::string>> prepare_arguments(const CLI::App& app,
         at.app = next;
         at.path.push_back(word);
     }
+    if (!unknown.empty()) return tl::unexpected(unknown_options(at, unknown));
     return words;
 }
 

@@ -292,7 +292,7 @@ void add_create(CommandTree& tree, CLI::App& group) {
                      std::string(parents_example),
                  cluster_create);
     add_name(*leaf, *options);
-    add_optional(*leaf, "--config-file,-f", options->config_file,
+    add_optional(*leaf, "--config-file,-f,-c", options->config_file,
                  "cluster.json; options on the command line override it")
         ->type_name("FILE");
     add_optional(*leaf, "--vm-size,-s", options->vm_size, "Kind of node; the site maps it to Slurm")

@@ -34,6 +34,7 @@ struct JobCreateOptions {
     std::optional<std::string> name;  // absent: derived from the file's name
     ParentOptions parents;
     std::optional<std::string> cluster;
+    std::optional<std::string> cluster_name;  // the name of the option before 2018-05-01
     JobFileOptions file;
     bool dry_run = false;
     bool check = false;
@@ -169,7 +170,6 @@ base::Result<store::Job> submit(const Surroundings& here, const store::JobKey& k
     auto reservation = TRY(here.store.reserve(key, [&](const record::JobFiles& left) {
         return end_unrecorded(here.slurm, left.batch_script().string());
     }));
-    TRY(base::write_atomically(files.batch_script(),
     const auto& files = reservation.files();
     // An interrupt while a snapshot is copied leaves nothing behind.
     const auto go_on = [&]() -> base::Result<void> {
@@ -177,6 +177,7 @@ base::Result<store::Job> submit(const Surroundings& here, const store::JobKey& k
         return reservation.refresh();
     };
     TRY(write_plan(files.directory().string(), planned, go_on));
+    TRY(base::write_atomically(files.batch_script(),
                                plan::batch_script(planned.plan, launcher_path(), planned.digest),
                                0700));
     TRY(go_on());
@@ -200,7 +201,34 @@ Answer created(const Surroundings& here, const store::Job& job) {
     return Outcome{to_value(*report), {}};
 }
 
-Answer job_create(const JobCreateOptions& options) {
+// Before 2018-05-01 the job file was -c and the cluster -r. A name of a file is not one of a
+// cluster.
+base::Result<JobCreateOptions> with_old_names(JobCreateOptions options) {
+    const auto conflict = [](std::string what, std::string where) {
+        return base::fail(std::move(what), std::move(where), "give one of them",
+                          base::ExitCode::usage);
+    };
+    if (options.cluster && options.cluster->ends_with(".json")) {
+        if (!options.file.path.empty())
+            return conflict("is a job file, and --config-file names another", *options.cluster);
+        say(fmt::format("{} is taken for the job file: -c is the cluster, and -f the file",
+                        job::printable(*options.cluster)));
+        options.file.path = std::move(*options.cluster);
+        options.cluster.reset();
+    }
+    if (options.cluster_name) {
+        if (options.cluster) return conflict("names a second cluster", "--cluster-name");
+        options.cluster = std::move(options.cluster_name);
+    }
+    if (options.file.path.empty())
+        return base::fail("--config-file is required", "",
+                          "`batchai job create --help` shows how it is used",
+                          base::ExitCode::usage);
+    return options;
+}
+
+Answer job_create(const JobCreateOptions& given) {
+    const JobCreateOptions options = TRY(with_old_names(given));
     const Surroundings here = TRY(open_surroundings());
     const store::JobKey key = TRY(choose_key(options, here.store));
     if (!options.dry_run && here.store.job(key)) {
@@ -269,9 +297,12 @@ void add_job_create_verb(CommandTree& tree, CLI::App& group) {
     add_optional(*leaf, "--cluster,-c", options->cluster,
                  "Name or id of the cluster [the file's, else the site's default nodes]")
         ->type_name("NAME");
-    leaf->add_option("--config-file,-f", options->file.path, "job.json; - is standard input")
-        ->type_name("FILE")
-        ->required();
+    add_optional(*leaf, "--cluster-name,-r", options->cluster_name,
+                 "The same, by its name before 2018-05-01")
+        ->type_name("NAME");
+    leaf->add_option("--config-file,-f", options->file.path,
+                     "job.json, which is required; - is standard input")
+        ->type_name("FILE");
     add_optional(*leaf, "--storage-account-name", options->file.storage_account_name,
                  "Storage account of the file's placeholders and of --afs-name and --bfs-name "
                  "[$AZURE_BATCHAI_STORAGE_ACCOUNT]")

@@ -75,10 +75,17 @@ TEST(Answered, EachOptionOfTheTableIsAcceptedOrRefusedWithItsReason) {
                 message = error.what();
             }
             // Other options that are required come after these.
-            if (option.is_accepted)
-                EXPECT_THAT(message, testing::Not(HasSubstr(std::string(option.reason))));
+            EXPECT_THAT(message, testing::Not(HasSubstr(std::string(option.reason))));
+            const auto said = testing::ElementsAre(HasSubstr(std::string(option.reason)));
+            const auto nothing = testing::IsEmpty();
+            if (option.effect == Effect::refused)
+                EXPECT_THAT(tree->refused_options, said);
             else
-                EXPECT_THAT(message, HasSubstr(std::string(option.reason)));
+                EXPECT_THAT(tree->refused_options, nothing);
+            if (option.effect == Effect::noted)
+                EXPECT_THAT(tree->noted_options, said);
+            else
+                EXPECT_THAT(tree->noted_options, nothing);
         }
     }
 }
