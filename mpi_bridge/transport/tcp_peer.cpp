@@ -167,8 +167,7 @@ void TcpPeer::parse() {
         TcpHeader header;
         (void)take_staged(std::as_writable_bytes(std::span(&header, 1)));
         if (header.key == TcpHeader::goodbye) {
-            presence_ = Presence::left;
-            end_ = "it has left";
+            say_left();
         } else {
             inbox_.begin(header);
         }
@@ -191,6 +190,16 @@ void TcpPeer::lose(std::string why) {
         end_ = std::move(why);
     }
     socket_ = FileDescriptor();
+}
+
+void TcpPeer::leave() {
+    say_left();
+    socket_ = FileDescriptor();
+}
+
+void TcpPeer::say_left() {
+    presence_ = Presence::left;
+    end_ = "it has left";
 }
 
 void TcpPeer::abandon() {

@@ -52,6 +52,8 @@ class TcpPeer {
     // The reason why the peer is gone, for a message.
     [[nodiscard]] const std::string& end() const { return end_; }
     void lose(std::string why);
+    // The peer has said goodbye elsewhere.
+    void leave();
 
     [[nodiscard]] const Participation& participation() const { return participation_; }
 
@@ -71,6 +73,7 @@ class TcpPeer {
     void sent(std::size_t bytes);
     void parse();
     void end_of_stream(int error);
+    void say_left();
     [[nodiscard]] std::size_t take_staged(std::span<std::byte> target);
 
     FileDescriptor socket_;

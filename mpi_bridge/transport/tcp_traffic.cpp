@@ -78,9 +78,35 @@ void TcpTraffic::met(int link, FileDescriptor socket) {
 }
 
 void TcpTraffic::missed(int link, std::string why) {
-    Peer& peer = *peers_[static_cast<std::size_t>(link)];
-    peer.stream.lose(std::move(why));
-    lost_.push_back(link);
+    missed_.push_back({link, std::move(why)});
+}
+
+// A rank that leaves says so over the links that it has, and cannot be called any more. So what has
+// come over the other link is read first.
+bool TcpTraffic::settle_missed() {
+    bool settled = false;
+    for (auto missed = missed_.begin(); missed != missed_.end();) {
+        const int link = missed->link;
+        const auto other_kind =
+            links_.kind(link) == TcpLinks::bulk ? TcpLinks::control : TcpLinks::bulk;
+        const auto& other =
+            peers_[static_cast<std::size_t>(links_.to(links_.rank(link), other_kind))];
+        const bool may_tell = other != nullptr && other->stream.readable() && wants_to_read(*other);
+        if (--missed->sweeps_left > 0 || may_tell) {
+            ++missed;
+            continue;
+        }
+        TcpPeer& stream = peers_[static_cast<std::size_t>(link)]->stream;
+        if (other != nullptr && other->stream.presence() == Presence::left) {
+            stream.leave();
+        } else {
+            stream.lose(std::move(missed->why));
+            lost_.push_back(link);
+        }
+        missed = missed_.erase(missed);
+        settled = true;
+    }
+    return settled;
 }
 
 bool TcpTraffic::is_gone(int rank) const {
@@ -127,7 +153,7 @@ void TcpTraffic::sweep() {
 bool TcpTraffic::move() {
     if (closed_) return false;
     const bool many = active_.size() > most_tried;
-    if (sweep_is_due_ || many || ++looks_ % looks_per_sweep == 0) sweep();
+    if (sweep_is_due_ || many || !missed_.empty() || ++looks_ % looks_per_sweep == 0) sweep();
     bool moved = false;
     for (std::size_t index = 0; index < active_.size();) {
         Peer& peer = *peers_[static_cast<std::size_t>(active_[index])];
@@ -140,6 +166,7 @@ bool TcpTraffic::move() {
         active_[index] = active_.back();
         active_.pop_back();
     }
+    if (!missed_.empty()) moved = settle_missed() || moved;
     return moved;
 }
 
@@ -168,7 +195,7 @@ bool TcpTraffic::arm() {
         events_.watch(peer.stream.socket(), link, false);
     }
     sweep_is_due_ = true;
-    if (meeting_.has_work()) return false;
+    if (meeting_.has_work() || !missed_.empty()) return false;
     return std::none_of(active_.begin(), active_.end(), [this](int link) {
         const Peer& peer = *peers_[static_cast<std::size_t>(link)];
         return peer.stream.readable() && wants_to_read(peer);
@@ -196,6 +223,7 @@ void TcpTraffic::abandon() {
         if (peer != nullptr) peer->stream.abandon();
     }
     active_.clear();
+    missed_.clear();
 }
 
 template <typename Condition>
@@ -235,6 +263,7 @@ void TcpTraffic::close(const std::function<bool()>& look, Deadline deadline) {
     closed_ = true;
     meeting_.abandon();
     active_.clear();
+    missed_.clear();
     peers_.clear();
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/deadline.hpp"
@@ -75,10 +76,19 @@ class TcpTraffic {
         bool awaits_room = false;  // watched until there is room to write
     };
 
+    // A link that cannot be made.
+    struct Missed {
+        int link = 0;
+        std::string why;
+        // Before it is settled: the first may find what was known already, see TcpEvents.
+        int sweeps_left = 2;
+    };
+
     [[nodiscard]] TcpMeeting::Events meeting_events();
     Peer& make_peer(int link);
     void met(int link, FileDescriptor socket);
     void missed(int link, std::string why);
+    [[nodiscard]] bool settle_missed();
     void activate(Peer& peer);
     bool move(Peer& peer, bool try_socket);
     void sweep();
@@ -100,6 +110,7 @@ class TcpTraffic {
     std::vector<std::unique_ptr<Peer>> peers_;  // by link; nullptr: no messages so far
     std::vector<int> active_;                   // links with work to do
     std::vector<int> lost_;
+    std::vector<Missed> missed_;
     std::array<int, TcpLinks::kinds> wanting_everything_{};  // threads, by kind
     unsigned looks_ = 0;
     bool sweep_is_due_ = false;

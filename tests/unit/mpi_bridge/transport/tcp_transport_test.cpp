@@ -162,6 +162,33 @@ TEST(TcpTransport, ARankHasLeftWhenItHasLeftBothConnections) {
     leaver.join();
 }
 
+// Breaks when a rank that has said goodbye over one connection is lost, and with it the job,
+// because the other one can no longer be made.
+TEST(TcpTransport, ARankThatHasLeftIsNotLostForWantOfTheOtherConnection) {
+    Mesh mesh(Kind::tcp);
+    const std::uint32_t channel = Channel{Channel::Lane::messages, 0}.number();
+    const auto out = noise(8, 1);
+    const auto sent = must(mesh[0].post_send(1, {0, 0, 0, 0}, out));
+    std::thread leaver([&] {
+        EXPECT_EQ(text_of(mesh[0].wait(sent, soon())), "done");
+        mesh[0].close(soon());
+        mesh.end(0);
+    });
+    std::vector<std::byte> in(8);
+    const auto receive = must(mesh[1].post_receive(0, {0, 0, 0, 0}, in));
+    EXPECT_EQ(text_of(mesh[1].wait(receive, soon())), "done");
+    leaver.join();
+    // Nothing was read since.
+    const auto note = must(mesh[1].post_send(0, {channel, 0, 0, 0}, out));
+    const auto never = [] { return false; };
+    while (!mesh[1].is_gone(0))
+        mesh[1].progress();
+    EXPECT_EQ(text_of(mesh[1].wait(note, soon())), "rank 0 (it has left)");
+    EXPECT_EQ(must(mesh[1].await_message(channel, 1, never, Deadline::in(Seconds(0.01)))),
+              mpi_bridge::Transport::Arrival::late);
+    mesh[1].abandon();
+}
+
 // Breaks when two ranks that call each other at once get two connections, or none.
 TEST(TcpTransport, RanksThatCallEachOtherAtOnceMeet) {
     for (int attempt = 0; attempt < 30; ++attempt) {
