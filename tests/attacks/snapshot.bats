@@ -79,5 +79,5 @@ BOB
     [[ $output == *'all files are copied, because git cannot be asked'*'dubious ownership'* ]]
     batchai job wait --name team
     [[ $(output_of team) == mine ]]
-    as_user find "$HOME_DIR/records" -path '*/team/*/snapshot/his/note' | grep -q .
+    as_user find "$HOME_DIR/records" -path '*/snapshot/his/note' | grep -q .
 }
