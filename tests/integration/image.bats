@@ -138,6 +138,7 @@ credentials() {
 
 # Breaks when a warm image is asked for again, or the list lacks what is there.
 @test "image list, rm and prune show and remove what was pulled" {
+    empty_cache
     batchai image pull "$open/tests/tiny:v1" "oci:$home/layout:v2" -o none
     run batchai image list -o table
     echo "$output"
