@@ -397,14 +397,14 @@ Result<Completed> run_untraced(const Arguments& arguments, const RunOptions& opt
     if (!options.standard_input.empty()) input = TRY(readable_text(options.standard_input));
     Pipe output = TRY(make_pipe());
     Pipe error = TRY(make_pipe());
-    Program program{.arguments = arguments,
-                    .environment = options.environment,
-                    .descriptors = {{input.get(), STDIN_FILENO},
-                                    {output.write_end.get(), STDOUT_FILENO}},
-                    .own_group = options.own_group,
-                    .ends_with_us = options.ends_with_us,
-                    .signals = options.signals,
-                    .missing_hint = options.missing_hint};
+    Program program{
+        .arguments = arguments,
+        .environment = options.environment,
+        .descriptors = {{input.get(), STDIN_FILENO}, {output.write_end.get(), STDOUT_FILENO}},
+        .own_group = options.own_group,
+        .ends_with_us = options.ends_with_us,
+        .signals = options.signals,
+        .missing_hint = options.missing_hint};
     if (!options.show_messages)
         program.descriptors.push_back({error.write_end.get(), STDERR_FILENO});
     Child child = TRY(Child::start(program));

@@ -172,9 +172,9 @@ struct HostBind {
 // The container that every process of the job runs in. The image's configuration is frozen here at
 // submission, so that every node and every attempt runs the same container.
 struct Container {
-    std::string image;   // as the user wrote it, for messages
-    // "sha256:…" or "local:…" of the image's manifest, see image/cache.hpp; empty for a squashfs file
-    // or a directory.
+    std::string image;  // as the user wrote it, for messages
+    // "sha256:…" or "local:…" of the image's manifest, see image/cache.hpp; empty for a squashfs
+    // file or a directory.
     std::string digest;
     // The source of the import in skopeo's notation, pinned to the digest if that is possible:
     // "docker://registry/repository@sha256:…", "oci:/dir:tag". Empty without a digest.
