@@ -44,6 +44,8 @@ base::Result<std::optional<RetryCount>> read_retry_count(const JobFiles& files) 
 }
 
 base::Result<void> write_retry_count(const JobFiles& files, const RetryCount& count) {
+    // This is the first file of a task of an array job.
+    TRY(base::make_directories(files.directory()));
     return base::write_atomically(files.retries(), base::to_record(count, schema));
 }
 
