@@ -59,14 +59,22 @@
 #define BATCHAI_PLAN_VARIABLE "BATCHAI_PLAN"
 #define BATCHAI_DIGEST_VARIABLE "BATCHAI_PLAN_DIGEST"
 #define BATCHAI_DISABLE_VARIABLE "BATCHAI_DISABLE"
+/* In the environment of a job with a plan: which job this is, as "ID RESTARTS", or in a task of an
+ * array job "ID RESTARTS TASK". The numbers are Slurm's own. What a job inherits from another one
+ * it knows by the id: such a plan is not the job's. A plan without this variable has just been made
+ * for the job. */
+#define BATCHAI_SLURM_JOB_VARIABLE "BATCHAI_SLURM_JOB"
+#define BATCHAI_SLURM_JOB_LIMIT 40u
 /* Asks the epilog of the node where the batch script runs to clean up, although that script has no
- * sandbox. */
+ * sandbox. The script does not see it. */
 #define BATCHAI_CLEAN_UP_VARIABLE "BATCHAI_CLEAN_UP"
 /* What the plan was made from: the file of --job-json as an absolute path, and --job-image and
  * --ignore-container ("1") if they were given. */
 #define BATCHAI_JOB_JSON_VARIABLE "BATCHAI_JOB_JSON"
 #define BATCHAI_JOB_IMAGE_VARIABLE "BATCHAI_JOB_IMAGE"
 #define BATCHAI_IGNORE_CONTAINER_VARIABLE "BATCHAI_IGNORE_CONTAINER"
+/* Why --job-json is refused on a component of a heterogeneous job, at each door. */
+#define BATCHAI_NO_HET_JOBS "heterogeneous jobs cannot have --job-json; submit a job of its own"
 /* How the names of the variables begin by which Slurm passes the plugin's options on to the
  * commands that a job starts. salloc and srun use this name; batch scripts have it after
  * "SLURM_SPANK_". */
@@ -141,6 +149,31 @@
 /* Set in the environment of a step whose tasks are root in the job's container (preparation). */
 #define BATCHAI_IDENTITY_VARIABLE "BATCHAI_IDENTITY"
 #define BATCHAI_IDENTITY_ROOT "root"
+
+/* Set by `batchai run` for the ranks of an elastic job. */
+#define BATCHAI_ELASTIC_DIRECTORY_VARIABLE "BATCHAI_ELASTIC_DIRECTORY"
+#define BATCHAI_ELASTIC_START_VARIABLE "BATCHAI_ELASTIC_START"
+#define BATCHAI_HOROVOD_ELASTIC_VARIABLE "HOROVOD_ELASTIC"
+/* Set by `batchai run`: where each rank writes its first failure. */
+#define BATCHAI_FAILURE_RECORD_VARIABLE "MPI_BRIDGE_FAILURE_RECORD"
+
+/* What our parts set in a job's processes, for this job only. A job that is submitted from one of
+ * these processes is a job of its own and gets none of it; neither does it get the variables that
+ * begin with BATCHAI_AZURE_PREFIX or that BATCHAI_RANK_VARIABLES lists. */
+#define BATCHAI_VARIABLES_OF_ONE_JOB                                                              \
+    BATCHAI_PLAN_VARIABLE, BATCHAI_DIGEST_VARIABLE, BATCHAI_SLURM_JOB_VARIABLE,                   \
+        BATCHAI_JOB_JSON_VARIABLE, BATCHAI_JOB_IMAGE_VARIABLE, BATCHAI_IGNORE_CONTAINER_VARIABLE, \
+        BATCHAI_SECRET_VARIABLES_VARIABLE, BATCHAI_PROOF_VARIABLE, BATCHAI_MASTER_VARIABLE,       \
+        BATCHAI_NCCL_INTERFACE_VARIABLE, BATCHAI_RANK_VARIABLES_VARIABLE,                         \
+        BATCHAI_AS_RANK_VARIABLE, BATCHAI_REFUSALS_VARIABLE, BATCHAI_USAGE_VARIABLE,              \
+        BATCHAI_IDENTITY_VARIABLE, BATCHAI_ELASTIC_DIRECTORY_VARIABLE,                            \
+        BATCHAI_ELASTIC_START_VARIABLE, BATCHAI_HOROVOD_ELASTIC_VARIABLE,                         \
+        BATCHAI_FAILURE_RECORD_VARIABLE
+#define BATCHAI_AZURE_PREFIX "AZ_BATCH"
+/* An environment that has one of these is that of a job's process. */
+#define BATCHAI_SIGNS_OF_A_JOB                                                 \
+    BATCHAI_PLAN_VARIABLE, BATCHAI_PROOF_VARIABLE, BATCHAI_SLURM_JOB_VARIABLE, \
+        BATCHAI_RANK_VARIABLES_VARIABLE
 
 enum batchai_status {
     BATCHAI_STATUS_OK = 0,    /* `text`: where the task starts; empty: where Slurm put it */

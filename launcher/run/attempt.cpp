@@ -12,7 +12,6 @@
 
 #include <fmt/format.h>
 
-#include "plan/array_task.hpp"
 #include "record/plan_file.hpp"
 #include "record/usage.hpp"
 #include "run/again/elastic.hpp"
@@ -20,6 +19,7 @@
 #include "run/blame/outside.hpp"
 #include "run/notify/webhook.hpp"
 #include "run/phases/phase.hpp"
+#include "slurm/this_job.hpp"
 
 namespace batchai::run {
 
@@ -177,10 +177,10 @@ std::size_t begin_of_attempt(const plan::Plan& plan, int number) {
     return static_cast<std::size_t>(std::max<std::int64_t>(0, (*attempt)->log_begin.value_or(0)));
 }
 
-base::Result<int> run_here(const RunOptions& options) {
-    const auto task = plan::array_task_number(from_environment("SLURM_ARRAY_TASK_ID").value_or(""));
-    const plan::Plan plan = TRY(record::read_plan(options.plan_path, options.digest, task));
-    const Granted allocation = TRY(granted(from_environment, plan));
+base::Result<int> run_here(const RunOptions& options, const slurm::ThisJob& allocation) {
+    const plan::Plan plan =
+        TRY(record::read_plan(options.plan_path, options.digest, allocation.array_task));
+    TRY(check_size(allocation, plan));
     SrunRunner steps(allocation.job_id);
     SlurmsWord outside(allocation.job_id, allocation.restart,
                        begin_of_attempt(plan, options.attempts_before + allocation.restart));
@@ -222,10 +222,13 @@ base::Result<int> run_here(const RunOptions& options) {
 }  // namespace
 
 int run_job(const RunOptions& options) {
-    const auto result = run_here(options);
+    const auto job = slurm::this_job();
+    const auto result =
+        job.and_then([&](const slurm::ThisJob& known) { return run_here(options, known); });
     if (result) return *result;
     std::fprintf(stderr, "batchai: error: %s\n", result.error().text().c_str());
-    record_failed_start(options.plan_path, result.error(), options.attempts_before);
+    // Without Slurm's word about the job, nobody knows whose records these are.
+    if (job) record_failed_start(options.plan_path, result.error(), *job, options.attempts_before);
     return static_cast<int>(result.error().exit_code);
 }
 

@@ -16,7 +16,6 @@
 #include "plan/slurm_options.hpp"
 #include "record/step_variables.hpp"
 #include "run/again/hosts.hpp"
-#include "slurm/hostlist.hpp"
 #include "spank/protocol.h"
 
 namespace batchai::run {
@@ -27,26 +26,12 @@ std::optional<std::string> from_environment(const std::string& name) {
     return std::string(value);
 }
 
-base::Result<Granted> granted(const Lookup& environment, const plan::Plan& plan) {
-    const auto job_id = environment("SLURM_JOB_ID");
-    const auto node_list = environment("SLURM_JOB_NODELIST");
-    if (!job_id || !node_list)
-        return base::fail("this is not inside a Slurm allocation", "batchai run",
-                          "use it in a script submitted with sbatch, or inside salloc",
-                          base::ExitCode::usage);
-    auto nodes = TRY(slurm::expand_hostlist(*node_list));
-    if (static_cast<int>(nodes.size()) != plan.allocation.nodes)
-        return base::fail(fmt::format("the allocation has {} nodes, the job file asks for {}",
-                                      nodes.size(), plan.allocation.nodes),
-                          "batchai run", "leave --nodes out, or make nodeCount the same",
-                          base::ExitCode::usage);
-    Granted out{.job_id = *job_id, .restart = 0, .nodes = std::move(nodes)};
-    const auto restarts = environment("SLURM_RESTART_COUNT");
-    if (restarts) out.restart = std::atoi(restarts->c_str());
-    const auto array = environment("SLURM_ARRAY_JOB_ID");
-    const auto task = environment("SLURM_ARRAY_TASK_ID");
-    if (array && task) out.array_task = fmt::format("{}_{}", *array, *task);
-    return out;
+base::Result<void> check_size(const slurm::ThisJob& granted, const plan::Plan& plan) {
+    if (static_cast<int>(granted.nodes.size()) == plan.allocation.nodes) return {};
+    return base::fail(fmt::format("the allocation has {} nodes, the job file asks for {}",
+                                  granted.nodes.size(), plan.allocation.nodes),
+                      "batchai run", "leave --nodes out, or make nodeCount the same",
+                      base::ExitCode::usage);
 }
 
 Journal::Journal(record::JobFiles files, record::Attempt attempt)
@@ -177,6 +162,20 @@ std::string master_variable(const Context& context) {
 
 }  // namespace
 
+base::Environment job_variables(const slurm::ThisJob& job, const Lookup& environment) {
+    base::Environment out{BATCHAI_SLURM_JOB_VARIABLE "=" + slurm::text_for_plugin(job)};
+    if (job.restart > 0) out.push_back(fmt::format("SLURM_RESTART_COUNT={}", job.restart));
+    if (!job.array_task) return out;
+    out.push_back("SLURM_ARRAY_JOB_ID=" + job.array_id);
+    out.push_back(fmt::format("SLURM_ARRAY_TASK_ID={}", *job.array_task));
+    // In the batch script of an array job, Slurm has set these itself.
+    for (const char* name : {"SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN",
+                             "SLURM_ARRAY_TASK_MAX", "SLURM_ARRAY_TASK_STEP"}) {
+        if (const auto value = environment(name)) out.push_back(fmt::format("{}={}", name, *value));
+    }
+    return out;
+}
+
 base::Environment step_environment(const Context& context, plan::StepKind kind) {
     const std::vector<std::string>& addresses = context.place.addresses;
     const std::string& first = addresses.front();
@@ -185,13 +184,15 @@ base::Environment step_environment(const Context& context, plan::StepKind kind) 
                           fmt::format("AZ_BATCH_HOST_LIST={}", fmt::join(addresses, ",")),
                           "AZ_BATCHAI_MPI_MASTER_NODE=" + first,
                           "AZ_BATCHAI_JOB_MASTER_NODE_IP=" + first};
+    for (std::string& variable : job_variables(context.granted, from_environment))
+        out.push_back(std::move(variable));
     if (context.ports.job)
         out.push_back(
             fmt::format("AZ_BATCH_MASTER_NODE={}:{}", first, context.ports.job->number()));
     if (kind == plan::StepKind::ranks && context.elastic) {
-        out.push_back("BATCHAI_ELASTIC_DIRECTORY=" + context.files().elastic().string());
-        out.push_back("BATCHAI_ELASTIC_START=" + context.start());
-        out.emplace_back("HOROVOD_ELASTIC=1");
+        out.push_back(BATCHAI_ELASTIC_DIRECTORY_VARIABLE "=" + context.files().elastic().string());
+        out.push_back(BATCHAI_ELASTIC_START_VARIABLE "=" + context.start());
+        out.emplace_back(BATCHAI_HOROVOD_ELASTIC_VARIABLE "=1");
     }
     if (kind == plan::StepKind::ranks) {
         for (std::string& variable : layout_variables(context.plan, from_environment))
@@ -210,7 +211,7 @@ base::Environment step_environment(const Context& context, plan::StepKind kind) 
 
 base::Environment report_variables(const record::JobFiles& files, const std::string& step) {
     return {BATCHAI_REFUSALS_VARIABLE "=" + files.refusals(step).string(),
-            "MPI_BRIDGE_FAILURE_RECORD=" + files.rank_failures(step).string()};
+            BATCHAI_FAILURE_RECORD_VARIABLE "=" + files.rank_failures(step).string()};
 }
 
 std::string starts_variable(const std::string& step) {

@@ -20,6 +20,7 @@
 #include "run/logs.hpp"
 #include "run/srun/step.hpp"
 #include "run/tensorflow/held_ports.hpp"
+#include "slurm/this_job.hpp"
 
 namespace batchai::run {
 
@@ -31,26 +32,11 @@ struct RunOptions {
     int attempts_before = 0;     // in an earlier job of Slurm that has run this task of an array
 };
 
-// What Slurm has granted us, according to its environment variables.
-struct Granted {
-    std::string job_id;
-    int restart = 0;                 // SLURM_RESTART_COUNT: 0 on the first run
-    std::vector<std::string> nodes;  // expanded, in Slurm's order; the first is the master
-    std::string array_task{};        // "12_3" in a task of an array job
-
-    // Returns what Slurm's commands must be given to mean this job. The last task of an array has
-    // the same number as the whole array.
-    [[nodiscard]] const std::string& id_in_commands() const {
-        return array_task.empty() ? job_id : array_task;
-    }
-};
-
 using Lookup = std::function<std::optional<std::string>(const std::string& name)>;
 
-// Refuses with one clear message if we are not inside an allocation, or if the allocation has
-// another number of nodes than the plan. Two sources that disagree about a size are an error, and
-// the message gives both values.
-[[nodiscard]] base::Result<Granted> granted(const Lookup& environment, const plan::Plan& plan);
+// Refuses with one clear message if the allocation has another number of nodes than the plan. Two
+// sources that disagree about a size are an error, and the message gives both values.
+[[nodiscard]] base::Result<void> check_size(const slurm::ThisJob& granted, const plan::Plan& plan);
 
 // Looks up a variable of this process's environment.
 [[nodiscard]] std::optional<std::string> from_environment(const std::string& name);
@@ -122,7 +108,7 @@ class HostUpdates;
 struct Context {
     const plan::Plan& plan;
     const RunOptions& options;
-    const Granted& granted;
+    const slurm::ThisJob& granted;
     StepRunner& steps;
     OutsideWord& outside;
     LogDirectory& logs;
@@ -168,6 +154,11 @@ struct Context {
 // Returns the variables by which srun lays out the ranks, and any step whose tasks must run where
 // the ranks will.
 [[nodiscard]] base::Environment layout_variables(const plan::Plan& plan, const Lookup& environment);
+
+// Returns Slurm's variables of a task of an array job, and of a job that was queued again, and what
+// the plugin must know of the job. srun_environment() leaves out what a job around this one has
+// left.
+[[nodiscard]] base::Environment job_variables(const slurm::ThisJob& job, const Lookup& environment);
 
 // Returns the variables that a step's srun gets in addition to our own environment.
 [[nodiscard]] base::Environment step_environment(const Context& context, plan::StepKind kind);

@@ -24,7 +24,9 @@
 #include "base/text.hpp"
 #include "slurm/array_indexes.hpp"
 #include "slurm/file_pattern.hpp"
+#include "slurm/own_environment.hpp"
 #include "slurm/parse.hpp"
+#include "slurm/this_job.hpp"
 
 namespace batchai::slurm {
 
@@ -191,9 +193,9 @@ tl::unexpected<base::Error> controller_is_silent() {
 }  // namespace
 
 base::Environment scrubbed_environment() {
-    base::Environment environment =
-        base::environment_without({"SLURM_", "SBATCH_", "SQUEUE_", "SINFO_", "SACCT_", "SALLOC_",
-                                   "SRUN_", "SCANCEL_", "SCONTROL_"});
+    base::Environment environment = without_variables_of_a_job(
+        base::environment_without({"SLURM_", "_SLURM_", "SPANK_", "SBATCH_", "SQUEUE_", "SINFO_",
+                                   "SACCT_", "SALLOC_", "SRUN_", "SCANCEL_", "SCONTROL_"}));
     for (const char* name : {"SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT"}) {
         if (const char* value = std::getenv(name); value != nullptr)
             environment.push_back(fmt::format("{}={}", name, value));
@@ -395,6 +397,14 @@ Result<void> Client::set_comment(const std::string& job_id, const std::string& c
         TRY(ask({"scontrol", "update", "JobId=" + job_id, "Comment=" + comment}));
     if (completed.exit_code == 0) return {};
     return refused("scontrol", completed);
+}
+
+Result<std::string> Client::queue_of_job(const std::string& job_id) const {
+    if (!is_job_id(job_id)) return bad_id(job_id);
+    auto queue = TRY(ask({"squeue", "--noheader", "--all", "--states=all", "--jobs=" + job_id,
+                          fmt::format("--Format={}", kThisJobFormat)}));
+    if (queue.exit_code != 0 && !says(queue, "Invalid job id")) return refused("squeue", queue);
+    return std::move(queue.standard_output);
 }
 
 Result<std::string> Client::all_about(const std::string& job_id) const {

@@ -23,8 +23,10 @@ namespace batchai::slurm {
 
 // Returns our environment without the variables that change the meaning or output of Slurm's
 // commands (SLURM_*, SBATCH_*, SQUEUE_*, SINFO_*, SACCT_*, SALLOC_*, SRUN_*, SCANCEL_*,
-// SCONTROL_*). It keeps SLURM_CONF, SLURM_CONF_SERVER and SLURM_JWT, which say which Slurm to talk
-// to and as which user.
+// SCONTROL_*), and without what a job around this process has set for itself, such as its plan, its
+// ranks' variables and the options of SPANK plugins: what is submitted is a job of its own. It
+// keeps SLURM_CONF, SLURM_CONF_SERVER and SLURM_JWT, which say which Slurm to talk to and as which
+// user.
 [[nodiscard]] base::Environment scrubbed_environment();
 
 struct NodeFilter {
@@ -139,6 +141,9 @@ class Client {
     [[nodiscard]] base::Result<std::string> comment(const std::string& job_id) const;
     [[nodiscard]] base::Result<void> set_comment(const std::string& job_id,
                                                  const std::string& comment) const;
+
+    // Returns what squeue prints of the job with kThisJobFormat (this_job.hpp).
+    [[nodiscard]] base::Result<std::string> queue_of_job(const std::string& job_id) const;
 
     // Returns all that Slurm says of a job, for a person to read: what scontrol prints, and what
     // sacct prints if the site keeps accounts.

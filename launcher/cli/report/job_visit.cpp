@@ -20,6 +20,7 @@
 #include "cli/terminal.hpp"
 #include "record/rank_logs.hpp"
 #include "record/step_variables.hpp"
+#include "slurm/this_job.hpp"
 #include "spank/protocol.h"
 
 namespace batchai::cli {
@@ -163,6 +164,9 @@ base::Environment visit_environment(const RunningJob& running,
                 additions.push_back(entry);
         }
     } else {
+        additions.push_back(
+            BATCHAI_SLURM_JOB_VARIABLE "=" +
+            slurm::text_for_plugin({.job_id = running.slurm_id, .array_task = running.task}));
         say("warning: AZ_BATCH_HOST_LIST and the other variables of the job's nodes are not set: " +
             of_steps.error().text());
     }
@@ -175,13 +179,7 @@ base::Environment visit_environment(const RunningJob& running,
 base::Environment bare_environment() {
     base::Environment environment = slurm::scrubbed_environment();
     std::erase_if(environment, [](const std::string& entry) {
-        static const base::Environment of_steps_elsewhere{
-            BATCHAI_PLAN_VARIABLE "=",     BATCHAI_DIGEST_VARIABLE "=",
-            BATCHAI_DISABLE_VARIABLE "=",  BATCHAI_IDENTITY_VARIABLE "=",
-            BATCHAI_MASTER_VARIABLE "=",   BATCHAI_PROOF_VARIABLE "=",
-            BATCHAI_AS_RANK_VARIABLE "=",  BATCHAI_RANK_VARIABLES_VARIABLE "=",
-            BATCHAI_JOB_JSON_VARIABLE "=", BATCHAI_JOB_IMAGE_VARIABLE "="};
-        return entry.starts_with("_SLURM_SPANK_OPTION") || is_of(entry, of_steps_elsewhere);
+        return entry.starts_with(BATCHAI_DISABLE_VARIABLE "=");
     });
     return environment;
 }

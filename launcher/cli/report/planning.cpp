@@ -35,6 +35,7 @@
 #include "record/plan_file.hpp"
 #include "record/sweep_file.hpp"
 #include "slurm/client.hpp"
+#include "slurm/own_environment.hpp"
 #include "snapshot/copy.hpp"
 #include "spank/protocol.h"
 
@@ -454,9 +455,9 @@ std::string launcher_path() {
 
 namespace {
 
-constexpr std::array<std::string_view, 11> of_another_job{
-    "SLURM_", "SLURMD_", "SBATCH_",  "SALLOC_",  "SRUN_",         "SPANK_",
-    "PMIX_",  "PMI_",    "BATCHAI_", "AZ_BATCH", "AZURE_BATCHAI_"};
+constexpr std::array<std::string_view, 12> of_another_job{
+    "SLURM_", "_SLURM_", "SLURMD_", "SBATCH_",  "SALLOC_",  "SRUN_",
+    "SPANK_", "PMIX_",   "PMI_",    "BATCHAI_", "AZ_BATCH", "AZURE_BATCHAI_"};
 
 bool is_handed_on(std::string_view name) {
     return std::none_of(of_another_job.begin(), of_another_job.end(),
@@ -467,8 +468,9 @@ bool is_handed_on(std::string_view name) {
 
 std::map<std::string, std::string> login_environment() {
     std::map<std::string, std::string> out;
-    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-        const std::string_view text(*entry);
+    for (const std::string& entry :
+         slurm::without_variables_of_a_job(base::environment_without({}))) {
+        const std::string_view text(entry);
         const std::size_t sign = text.find('=');
         if (sign == 0 || sign == std::string_view::npos) continue;
         const std::string_view name = text.substr(0, sign);

@@ -51,7 +51,7 @@ std::string listed(const Nodes& nodes) {
 
 }  // namespace
 
-SlurmCalls slurm_calls(const Granted& granted) {
+SlurmCalls slurm_calls(const slurm::ThisJob& granted) {
     return {.look =
                 [job_id = granted.job_id, nodes = granted.nodes](std::chrono::seconds deadline) {
                     return ask_slurm(slurm::Client(deadline), job_id, nodes);

@@ -25,7 +25,7 @@ struct SlurmCalls {
     std::function<void(std::chrono::seconds)> pause;
 };
 
-[[nodiscard]] SlurmCalls slurm_calls(const Granted& granted);
+[[nodiscard]] SlurmCalls slurm_calls(const slurm::ThisJob& granted);
 
 // Starts the ranks of an elastic job again when they fail or when the nodes of the job change. Does
 // nothing for any other job.

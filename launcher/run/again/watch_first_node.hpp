@@ -16,7 +16,7 @@ namespace batchai::run {
 
 struct FirstNodeWatch {
     std::string job_id;          // Slurm's job id
-    std::string id_in_commands;  // Granted::id_in_commands(): only that task of an array job
+    std::string id_in_commands;  // ThisJob::id_in_commands(): only that task of an array job
     std::string node;            // the job's first node
     std::string record_path;     // of the attempt that runs on that node
     std::string log_path;        // gets a line about the outcome; empty: no log

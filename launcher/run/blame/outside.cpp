@@ -6,7 +6,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <thread>
 #include <utility>
@@ -19,7 +18,6 @@
 #include "base/file.hpp"
 #include "base/timestamp.hpp"
 #include "node/volumes/volumes.hpp"
-#include "plan/array_task.hpp"
 #include "record/attempt.hpp"
 #include "record/job_files.hpp"
 #include "record/last_words.hpp"
@@ -28,7 +26,6 @@
 #include "run/blame/slurm_words.hpp"
 #include "run/context.hpp"
 #include "slurm/client.hpp"
-#include "slurm/hostlist.hpp"
 
 namespace batchai::run {
 
@@ -90,21 +87,16 @@ void leave_last_words(const slurm::Client& slurm, const record::Attempt& attempt
 }
 
 void record_failed_start(const std::string& plan_path, const base::Error& error,
-                         int attempts_before) {
+                         const slurm::ThisJob& job, int attempts_before) {
     record::JobFiles files(std::filesystem::path(plan_path).parent_path());
-    const auto variable = from_environment("SLURM_ARRAY_TASK_ID").value_or("");
-    if (const auto task = plan::array_task_number(variable)) files = files.array_task(*task);
-    const auto job_id = from_environment("SLURM_JOB_ID");
-    if (!job_id || files.directory().empty() ||
+    if (job.array_task) files = files.array_task(*job.array_task);
+    if (files.directory().empty() ||
         !base::check_own_directory(std::filesystem::path(plan_path).parent_path().string()))
         return;
     record::Attempt attempt;
-    attempt.number = attempts_before + 1;
-    if (const auto restarts = from_environment("SLURM_RESTART_COUNT"))
-        attempt.number += std::atoi(restarts->c_str());
-    attempt.slurm_job_id = *job_id;
-    if (auto nodes = slurm::expand_hostlist(from_environment("SLURM_JOB_NODELIST").value_or("")))
-        attempt.nodes = std::move(*nodes);
+    attempt.number = attempts_before + job.restart + 1;
+    attempt.slurm_job_id = job.job_id;
+    attempt.nodes = job.nodes;
     attempt.start = base::now();
     attempt.end = attempt.start;
     attempt.exit_code = static_cast<int>(error.exit_code);

@@ -26,9 +26,9 @@ void leave_last_words(const slurm::Client& slurm, const record::Attempt& attempt
 
 // Writes the record of an attempt that could not begin, for `batchai job show`, or leaves its end
 // with Slurm. The record is put beside the plan, whatever directory the plan itself names. Does
-// nothing outside of an allocation or if the plan's directory is not the user's own.
+// nothing if the plan's directory is not the user's own.
 void record_failed_start(const std::string& plan_path, const base::Error& error,
-                         int attempts_before = 0);
+                         const slurm::ThisJob& job, int attempts_before = 0);
 
 // The rest of this file finds out why a step failed when its own program is not the cause.
 

@@ -2,6 +2,7 @@
 #include "run/srun/srun_arguments.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <string_view>
@@ -263,25 +264,88 @@ base::Arguments piped_arguments(const PipedStep& step) {
     return arguments;
 }
 
+namespace {
+
+// The beginnings of variables that steps of ours do not get. srun takes an option from each of
+// them, by which users or a job around this one have asked for something else, and some exclude
+// each other. What is left says how tasks are bound, measured and accounted (SLURM_GPU_BIND,
+// SLURM_MEM_BIND, SLURM_CPU_FREQ_REQ, SLURM_PROFILE, …), which job this is, or which Slurm.
+constexpr auto variables_left_out = std::to_array<std::string_view>({
+    // Each step has a sandbox and a working directory of its own.
+    BATCHAI_PROOF_VARIABLE "=",
+    BATCHAI_DIRECTORY_VARIABLE "=",
+    // Jobs that the ranks submit do not have this wish.
+    BATCHAI_CLEAN_UP_VARIABLE "=",
+    // Those of this job are set again, if it has them.
+    "SLURM_ARRAY_",
+    "SLURM_RESTART_COUNT=",
+    // The size of a step. It gets the job's memory and devices, or says on its command line that it
+    // shares them.
+    "SLURM_NTASKS",
+    "SLURM_NPROCS=",
+    "SLURM_TASKS_PER_NODE=",
+    // From 23.11 on, srun takes the latter two together, and steps become exact by them.
+    "SLURM_CPUS_PER_",
+    "SLURM_TRES_PER_",
+    "SLURM_MEM_PER_",
+    // SLURM_GPUS_PER_TASK stays: it is the job's own, because the plugin removes that of a job
+    // around it, and gives each rank a GPU to itself.
+    "SLURM_GPUS=",
+    "SLURM_GPUS_PER_NODE=",
+    "SLURM_GPUS_PER_SOCKET=",
+    "SLURM_GRES",
+    "SLURM_STEP_",
+    "SLURM_CORE_SPEC=",
+    "SLURM_THREAD_SPEC=",
+    "SLURM_RESV_PORTS=",
+    "SLURM_CONSTRAINT=",
+    "SLURM_USE_MIN_NODES=",
+    "SLURM_SPREAD_JOB=",
+    "SLURM_TIMELIMIT=",
+    // A hint for the layout excludes options of srun, and so do components of a heterogeneous job.
+    "SLURM_HINT=",
+    "SLURM_HET_",
+    "SLURM_DISTRIBUTION=",
+    "SLURM_CPU_BIND",
+    // How the step is started and ends, and where its output goes.
+    "SLURM_CLUSTERS=",
+    "SLURM_CONTAINER",
+    "SLURM_EXPORT_ENV=",
+    "SLURM_REMOTE_CWD=",
+    "SLURM_WORKING_DIR=",
+    "SLURM_PROLOG=",
+    "SLURM_EPILOG=",
+    "SLURM_TASK_PROLOG=",
+    "SLURM_TASK_EPILOG=",
+    "SLURM_TEST_EXEC=",
+    "SLURM_IMMEDIATE=",
+    "SLURM_EXIT_",
+    "SLURM_SIGNAL=",
+    "SLURM_MPI_TYPE=",
+    "SLURM_OPEN_MODE=",
+    "SLURM_STDINMODE=",
+    "SLURM_STDOUTMODE=",
+    "SLURM_STDERRMODE=",
+    "SLURM_KILL_BAD_EXIT=",
+    "SLURM_WAIT=",
+    "SLURM_EXACT=",
+    "SLURM_EXCLUSIVE=",
+    "SLURM_OVERLAP=",
+    "SLURM_LABELIO=",
+    "SLURM_UNBUFFEREDIO=",
+    "SLURM_NO_KILL=",
+    "SLURM_MULTI_PROG=",
+    "SLURM_SRUN_MULTI=",
+    "SLURM_EXTERNAL_LAUNCHER=",
+    "SLURM_SRUN_REDUCE_TASK_EXIT_MSG=",
+    "SRUN_",
+});
+
+}  // namespace
+
 base::Environment srun_environment(const base::Environment& additions) {
-    // Leaves out the sizes and I/O settings of the batch step, which srun would take for its own,
-    // and what users set for their own steps, such as output formats. The proof of a sandbox is
-    // left out because each step has its own, and the wish for a clean-up because jobs that the
-    // ranks submit do not have it.
-    constexpr const char* proof = BATCHAI_PROOF_VARIABLE "=";
-    constexpr const char* clean_up = BATCHAI_CLEAN_UP_VARIABLE "=";
-    constexpr const char* directory = BATCHAI_DIRECTORY_VARIABLE "=";
-    base::Environment kept = base::environment_without(
-        {proof, clean_up, directory, "SLURM_NTASKS=", "SLURM_NPROCS=", "SLURM_NTASKS_PER_NODE=",
-         "SLURM_NTASKS_PER_CORE=", "SLURM_NTASKS_PER_SOCKET=", "SLURM_NTASKS_PER_GPU=",
-         "SLURM_NTASKS_PER_TRES=", "SLURM_TASKS_PER_NODE=",
-         // From 23.11 on, srun takes the latter two together, and steps become exact by them.
-         "SLURM_CPUS_PER_TASK=", "SLURM_TRES_PER_TASK=", "SLURM_EXPORT_ENV=", "SLURM_DISTRIBUTION=",
-         "SLURM_CPU_BIND", "SLURM_MPI_TYPE=", "SLURM_OPEN_MODE=", "SLURM_KILL_BAD_EXIT=",
-         "SLURM_WAIT=", "SLURM_EXACT=", "SLURM_EXCLUSIVE=", "SLURM_OVERLAP=", "SLURM_LABELIO=",
-         "SLURM_UNBUFFEREDIO=", "SLURM_NO_KILL=", "SLURM_MULTI_PROG=", "SLURM_SRUN_MULTI=",
-         "SLURM_EXTERNAL_LAUNCHER=", "SLURM_SRUN_REDUCE_TASK_EXIT_MSG=", "SLURM_TIMELIMIT=",
-         "SRUN_"});
+    base::Environment kept =
+        base::environment_without({variables_left_out.begin(), variables_left_out.end()});
     const auto overridden = [&](const std::string& entry) {
         const std::string name = entry.substr(0, entry.find('=') + 1);
         return std::any_of(additions.begin(), additions.end(),

@@ -104,8 +104,8 @@ struct PipedStep {
 };
 [[nodiscard]] base::Arguments piped_arguments(const PipedStep& step);
 
-// Returns the environment for srun: ours without the variables that an enclosing sbatch set for its
-// own purposes, plus `additions` ("NAME=value"), which take precedence.
+// Returns the environment for srun: ours without the variables that an enclosing sbatch or a job
+// around this one set for its own purposes, plus `additions` ("NAME=value"), which take precedence.
 [[nodiscard]] base::Environment srun_environment(const base::Environment& additions);
 // Does the same for a step that prints into `files`. If srun needs their directory as its working
 // directory, a variable tells the plugin where the tasks start instead.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <map>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "run/context.hpp"
@@ -9,6 +10,12 @@ namespace batchai::run {
 
 namespace {
 
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
 Lookup lookup(std::map<std::string, std::string> variables) {
     return [variables = std::move(variables)](const std::string& name) {
         const auto found = variables.find(name);
@@ -16,37 +23,30 @@ Lookup lookup(std::map<std::string, std::string> variables) {
     };
 }
 
-plan::Plan plan_for(int nodes) {
-    plan::Plan plan;
-    plan.allocation.nodes = nodes;
-    return plan;
-}
-
 }  // namespace
 
-TEST(Granted, ReadsNodesAndRestarts) {
-    const auto got = granted(lookup({{"SLURM_JOB_ID", "12"},
-                                     {"SLURM_JOB_NODELIST", "n[1-3]"},
-                                     {"SLURM_RESTART_COUNT", "2"}}),
-                             plan_for(3));
-    ASSERT_TRUE(got);
-    EXPECT_EQ(got->nodes, (std::vector<std::string>{"n1", "n2", "n3"}));
-    EXPECT_EQ(got->restart, 2);
+TEST(CheckSize, RefusesAnotherNodeCountWithBothValues) {
+    plan::Plan plan;
+    plan.allocation.nodes = 4;
+    const auto got = check_size({.job_id = "12", .nodes = {"n1", "n2"}}, plan);
+    ASSERT_FALSE(got);
+    EXPECT_THAT(got.error().what, HasSubstr("has 2 nodes"));
+    EXPECT_THAT(got.error().what, HasSubstr("asks for 4"));
+    plan.allocation.nodes = 2;
+    EXPECT_TRUE(check_size({.job_id = "12", .nodes = {"n1", "n2"}}, plan));
 }
 
-TEST(Granted, RefusesOutsideAnAllocation) {
-    const auto got = granted(lookup({}), plan_for(1));
-    ASSERT_FALSE(got);
-    EXPECT_EQ(got.error().exit_code, base::ExitCode::usage);
-    EXPECT_FALSE(got.error().hint.empty());
-}
-
-TEST(Granted, RefusesAnotherNodeCountWithBothValues) {
-    const auto got =
-        granted(lookup({{"SLURM_JOB_ID", "12"}, {"SLURM_JOB_NODELIST", "n[1-2]"}}), plan_for(4));
-    ASSERT_FALSE(got);
-    EXPECT_NE(got.error().what.find('2'), std::string::npos);
-    EXPECT_NE(got.error().what.find('4'), std::string::npos);
+TEST(JobVariables, AreThoseOfThisJobAndNotOfOneAroundIt) {
+    const Lookup inherited = lookup({{"SLURM_ARRAY_JOB_ID", "3"},
+                                     {"SLURM_ARRAY_TASK_ID", "5"},
+                                     {"SLURM_ARRAY_TASK_COUNT", "4"},
+                                     {"SLURM_RESTART_COUNT", "7"}});
+    EXPECT_THAT(job_variables({.job_id = "12"}, inherited), ElementsAre("BATCHAI_SLURM_JOB=12 0"));
+    const auto task =
+        job_variables({.job_id = "12", .restart = 2, .array_id = "9", .array_task = 1}, inherited);
+    EXPECT_THAT(task, ElementsAre("BATCHAI_SLURM_JOB=12 2 1", "SLURM_RESTART_COUNT=2",
+                                  "SLURM_ARRAY_JOB_ID=9", "SLURM_ARRAY_TASK_ID=1",
+                                  "SLURM_ARRAY_TASK_COUNT=4"));
 }
 
 }  // namespace batchai::run

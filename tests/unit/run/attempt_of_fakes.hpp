@@ -141,7 +141,7 @@ class PhasesTest : public ScratchTest {
 
     plan::Plan plan_;
     RunOptions options_{.plan_path = "/plan", .digest = "d", .images_in_use = {}};
-    Granted granted_{.job_id = "7", .restart = 0, .nodes = {"n1.invalid", "n2.invalid"}};
+    slurm::ThisJob granted_{.job_id = "7", .restart = 0, .nodes = {"n1.invalid", "n2.invalid"}};
     std::optional<plan::Elastic> elastic_;
     FakeSteps steps_;
     FakeOutside outside_;

@@ -13,20 +13,22 @@ class FailedStartTest : public ScratchTest {
   protected:
     void SetUp() override {
         ScratchTest::SetUp();
-        setenv("SLURM_JOB_ID", "12", 1);
-        setenv("SLURM_JOB_NODELIST", "n[3-4]", 1);
-        setenv("SLURM_RESTART_COUNT", "1", 1);
+        // Of a job around this one.
+        setenv("SLURM_ARRAY_TASK_ID", "5", 1);
+        setenv("SLURM_RESTART_COUNT", "4", 1);
     }
     void TearDown() override {
-        for (const char* name : {"SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_RESTART_COUNT"})
+        for (const char* name : {"SLURM_ARRAY_TASK_ID", "SLURM_RESTART_COUNT"})
             unsetenv(name);
         ScratchTest::TearDown();
     }
     [[nodiscard]] std::optional<record::Attempt> recorded() const {
-        record_failed_start(path("plan.json"), {.what = "changed since submission",
-                                                .where = "plan.json",
-                                                .hint = "submit it again",
-                                                .exit_code = base::ExitCode::refused});
+        record_failed_start(path("plan.json"),
+                            {.what = "changed since submission",
+                             .where = "plan.json",
+                             .hint = "submit it again",
+                             .exit_code = base::ExitCode::refused},
+                            {.job_id = "12", .restart = 1, .nodes = {"n3", "n4"}});
         return record::latest_attempt(record::JobFiles(directory_)).value();
     }
 };
@@ -42,11 +44,6 @@ TEST_F(FailedStartTest, IsAnAttemptThatEndedAtOnce) {
     EXPECT_EQ(attempt->failure->phase, "start");
     EXPECT_EQ(attempt->failure->node, "n3");
     EXPECT_EQ(attempt->failure->first_error_line, "plan.json: changed since submission");
-}
-
-TEST_F(FailedStartTest, IsNotRecordedOutsideOfAnAllocation) {
-    unsetenv("SLURM_JOB_ID");
-    EXPECT_FALSE(recorded());
 }
 
 TEST_F(FailedStartTest, IsNotRecordedInADirectoryThatOthersCanWrite) {

@@ -64,7 +64,7 @@ class HostUpdatesTest : public ScratchTest {
 
     plan::Plan plan_;
     RunOptions options_;
-    Granted granted_{
+    slurm::ThisJob granted_{
         .job_id = "7", .restart = 0, .nodes = {"n1.invalid", "n2.invalid", "n3.invalid"}};
     FakeSteps steps_;
     FakeOutside outside_;

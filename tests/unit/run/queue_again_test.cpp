@@ -309,7 +309,8 @@ TEST_F(QueueAgainTest, APreemptionOfRanksThatEndedWellIsJudgedWhenTheNextAttempt
 
 // Breaks when one task's requeue is that of the whole array.
 TEST_F(QueueAgainTest, ATaskOfAnArrayIsQueuedAlone) {
-    granted_.array_task = "5_3";
+    granted_.array_id = "5";
+    granted_.array_task = 3;
     plan_.retry->exclude_failed_nodes = true;
     attempt_that_ends_with(75);
     EXPECT_THAT(asked(), HasSubstr("scontrol requeue 5_3\n"));

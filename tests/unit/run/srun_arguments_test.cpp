@@ -118,21 +118,36 @@ TEST(SrunArguments, PutTheEntryPointBeforeTheShellThatTheImageHas) {
     EXPECT_EQ(base::run({shell, arguments.end()}, options)->exit_code, 97);
 }
 
-TEST(SrunEnvironment, DropsWhatSbatchLeftAndLetsAdditionsWin) {
-    setenv("SLURM_NTASKS", "99", 1);
-    setenv("SLURM_TRES_PER_TASK", "cpu=2", 1);
-    setenv("SLURM_JOB_ID", "5", 1);
-    setenv("SLURM_GPUS_PER_TASK", "1", 1);  // what the user asked sbatch for
+TEST(SrunEnvironment, DropsWhatSrunTakesForOptionsAndLetsAdditionsWin) {
+    // Each of these has stopped a job that was submitted from within another one.
+    const std::vector<std::string> left_out{
+        "SLURM_NTASKS",        "SLURM_TRES_PER_TASK", "SLURM_MEM_PER_CPU",   "SLURM_MEM_PER_GPU",
+        "SLURM_MEM_PER_NODE",  "SLURM_GPUS",          "SLURM_GPUS_PER_NODE", "SLURM_GRES",
+        "SLURM_STEP_GRES",     "SLURM_RESV_PORTS",    "SLURM_TASK_PROLOG",   "SLURM_HET_SIZE",
+        "SLURM_HINT",          "SLURM_CLUSTERS",      "SLURM_REMOTE_CWD",    "SLURM_ARRAY_TASK_ID",
+        "SLURM_RESTART_COUNT", "BATCHAI_SANDBOX"};
+    const std::vector<std::string> kept{
+        "SLURM_JOB_ID",       "SLURM_JOB_NODELIST", "SLURM_JOB_GPUS",       "SLURM_GPUS_PER_TASK",
+        "SLURM_GPUS_ON_NODE", "SLURM_CPUS_ON_NODE", "SLURM_MEM_BIND",       "SLURM_GPU_BIND",
+        "SLURM_SPANK_OTHER",  "SLURM_SUBMIT_DIR",   "SLURM_WORKING_CLUSTER"};
+    for (const auto& names : {left_out, kept}) {
+        for (const std::string& name : names)
+            setenv(name.c_str(), "7", 1);
+    }
     setenv("AZ_BATCH_HOST_LIST", "old", 1);
-    setenv("BATCHAI_SANDBOX", "of the step that we are in, or a forged one", 1);
-    const auto environment = srun_environment({"AZ_BATCH_HOST_LIST=new"});
-    EXPECT_THAT(environment, Not(Contains("SLURM_NTASKS=99")));
-    EXPECT_THAT(environment, Not(Contains("SLURM_TRES_PER_TASK=cpu=2")));
-    EXPECT_THAT(environment, Not(Contains(testing::StartsWith("BATCHAI_SANDBOX="))));
-    EXPECT_THAT(environment, Contains("SLURM_JOB_ID=5"));
-    EXPECT_THAT(environment, Contains("SLURM_GPUS_PER_TASK=1"));
+    const auto environment = srun_environment({"AZ_BATCH_HOST_LIST=new", "SLURM_RESTART_COUNT=2"});
+    for (const std::string& name : left_out) {
+        EXPECT_THAT(environment, Not(Contains(name + "=7")));
+        unsetenv(name.c_str());
+    }
+    for (const std::string& name : kept) {
+        EXPECT_THAT(environment, Contains(name + "=7"));
+        unsetenv(name.c_str());
+    }
+    EXPECT_THAT(environment, Contains("SLURM_RESTART_COUNT=2"));
     EXPECT_THAT(environment, Contains("AZ_BATCH_HOST_LIST=new"));
     EXPECT_THAT(environment, Not(Contains("AZ_BATCH_HOST_LIST=old")));
+    unsetenv("AZ_BATCH_HOST_LIST");
 }
 
 }  // namespace batchai::run
