@@ -55,6 +55,8 @@ extern "C" {
 BATCHAI_EXPORT int slurm_spank_init(spank_t handle, int /*ac*/, char* /*av*/[]) {
     return guarded("init", 0, [&] {
         if (submitting() || spank_context() == S_CTX_REMOTE) spank::register_options(handle);
+        // Before Slurm takes options from the environment.
+        if (submitting()) spank::leave_job_around(spank_context() == S_CTX_ALLOCATOR);
         return 0;
     });
 }

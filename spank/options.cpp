@@ -4,6 +4,8 @@
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <string_view>
 
 #include "spank/protocol.h"
@@ -20,11 +22,29 @@ Options& given() {
     return *value;
 }
 
+// Returns whether srun starts several components. It takes each ":" among its words for their
+// border. sbatch and salloc give their script words that may be anything; is_heterogeneous() in
+// submit_side.cpp is for them.
+bool is_srun_of_components() {
+    if (spank_context() != S_CTX_LOCAL) return false;
+    std::ifstream words("/proc/self/cmdline");
+    std::string word;
+    while (std::getline(words, word, '\0')) {
+        if (word == ":") return true;
+    }
+    return false;
+}
+
 extern "C" int option_given(int id, const char* argument, int /*remote*/) noexcept {
     try {
         if (id == ignore_container) {
             given().ignore_container = true;
             return 0;
+        }
+        // Slurm would complain of an option that cli_filter.lua has set.
+        if (is_srun_of_components()) {
+            slurm_error("batchai: %s", BATCHAI_NO_HET_JOBS);
+            return -1;
         }
         if (argument == nullptr || *argument == '\0') {
             slurm_error("batchai: %s", id == job_image ? "--job-image needs the name of an image"

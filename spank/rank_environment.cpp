@@ -10,6 +10,7 @@
 #include "spank/gpu_environment.hpp"
 #include "spank/protocol.h"
 #include "spank/stepd.hpp"
+#include "spank/this_job.hpp"
 
 namespace batchai::spank {
 
@@ -102,7 +103,7 @@ std::array<RankVariable, 7> further_variables(spank_t handle, const Numbers& num
     const std::string meeting = host_and_port(master);
     return {{{"GROUP_RANK", numbers.group_rank},
              {"GROUP_WORLD_SIZE", numbers.group_world_size},
-             {"TORCHELASTIC_RESTART_COUNT", restart_count(handle)},
+             {"TORCHELASTIC_RESTART_COUNT", job_of_plan(handle).restarts},
              {"TORCHELASTIC_MAX_RESTARTS", "0"},
              {"JAX_COORDINATOR_ADDRESS", meeting},
              {"AZ_BATCHAI_TASK_INDEX", numbers.rank},

@@ -14,6 +14,7 @@
 
 #include "spank/job_note.hpp"
 #include "spank/protocol.h"
+#include "spank/this_job.hpp"
 
 namespace batchai::spank {
 
@@ -71,8 +72,8 @@ bool add_rendezvous(spank_t handle, uint32_t job_id, std::vector<std::string>& a
     // A requeued job keeps its number and counts its steps from 0 again, so the step's name
     // includes the restart count.
     arguments.insert(arguments.end(),
-                     {"--rendezvous", std::to_string(job_id) + '.' + restart_count(handle) + '.' +
-                                          std::to_string(step)});
+                     {"--rendezvous", std::to_string(job_id) + '.' + job_of_plan(handle).restarts +
+                                          '.' + std::to_string(step)});
     return true;
 }
 
@@ -81,8 +82,7 @@ bool add_rendezvous(spank_t handle, uint32_t job_id, std::vector<std::string>& a
 void add_places(spank_t handle, std::vector<std::string>& arguments) {
     if (job_variable(handle, BATCHAI_IDENTITY_VARIABLE, 16) == BATCHAI_IDENTITY_ROOT)
         arguments.emplace_back("--root");
-    // The limit is longer than any number. A value that is not a number counts as no array.
-    const std::string task = job_variable(handle, "SLURM_ARRAY_TASK_ID", 16);
+    const std::string task = job_of_plan(handle).array_task;
     if (!task.empty()) arguments.insert(arguments.end(), {"--array-task", task});
     // SLURM_SUBMIT_DIR would be the allocation's.
     if (const std::string directory = start_directory(handle); !directory.empty())
@@ -211,14 +211,12 @@ std::string start_directory(spank_t handle) {
     return getcwd(directory.data(), directory.size()) == nullptr ? std::string() : directory.data();
 }
 
-std::string restart_count(spank_t handle) {
-    std::string count = job_variable(handle, "SLURM_RESTART_COUNT", 8);
-    const bool is_number = count.find_first_not_of("0123456789") == std::string::npos;
-    return is_number && !count.empty() ? count : "0";
-}
-
 void remember_job(spank_t handle, const Settings& settings) {
-    if (!wants_sandbox(handle) && job_variable(handle, BATCHAI_CLEAN_UP_VARIABLE, 8) != "1") return;
+    settle_job(handle);
+    const bool cleans_up = job_variable(handle, BATCHAI_CLEAN_UP_VARIABLE, 8) == "1";
+    // What the script submits is not to have it.
+    if (cleans_up) spank_unsetenv(handle, BATCHAI_CLEAN_UP_VARIABLE);
+    if (!wants_sandbox(handle) && !cleans_up) return;
     uint32_t job_id = 0;
     if (spank_get_item(handle, S_JOB_ID, &job_id) != ESPANK_SUCCESS) return;
     if (note_job(settings.runtime_directory, job_id)) return;

@@ -15,6 +15,8 @@ struct Sandbox {
     bool wanted = false;  // the job's environment asks for one
     std::string failure;  // why there is none, if batchai-node could not say so itself
     std::string digest;   // of the plan
+    // The job whose plan was in this job's environment, if it was not its own.
+    std::string foreign_job;
     Child anchor;
     int control = -1;
     int ready = -1;  // readable, or at its end, once the reply is complete
@@ -34,13 +36,10 @@ struct Sandbox {
 // starts it; empty if that is not known.
 [[nodiscard]] std::string start_directory(spank_t handle);
 
-// Returns how often Slurm has requeued the job, as digits. Slurm sets the variable only after the
-// first time, and the user can change it.
-[[nodiscard]] std::string restart_count(spank_t handle);
-
-// init_post_opt, as root: notes in root's own directory that this job may leave something on the
-// node. The epilog of a job without such a note has nothing to do. The batch script counts as well:
-// `batchai run` may make the directory of the logs before the first step starts.
+// init_post_opt, as root: settles whose plan is in the environment (this_job.hpp), and notes in
+// root's own directory that this job may leave something on the node. The epilog of a job without
+// such a note has nothing to do. The batch script counts as well: `batchai run` may make the
+// directory of the logs before the first step starts.
 void remember_job(spank_t handle, const Settings& settings);
 
 // user_init: never fails, because a failure here would drain the node; the failure is kept for

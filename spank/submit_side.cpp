@@ -7,6 +7,7 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "spank/protocol.h"
+#include "spank/this_job.hpp"
 
 namespace batchai::spank {
 
@@ -24,6 +26,27 @@ constexpr std::size_t output_limit = BATCHAI_HAND_OVER_LIMIT;
 constexpr const char* option_variable = BATCHAI_OPTION_VARIABLE_PREFIX "job_json";
 constexpr const char* option_variable_of_script =
     "SLURM_SPANK_" BATCHAI_OPTION_VARIABLE_PREFIX "job_json";
+// Slurm sets some of these only in array jobs and after a requeue, so those of the job around would
+// stay.
+constexpr std::array<const char*, 8> slurm_variables_of_a_job{
+    "SLURM_ARRAY_JOB_ID",   "SLURM_ARRAY_TASK_ID",  "SLURM_ARRAY_TASK_COUNT",
+    "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_MAX", "SLURM_ARRAY_TASK_STEP",
+    "SLURM_RESTART_COUNT",  "SLURM_HET_SIZE"};
+
+// sbatch and salloc set these for the steps of the job, from its own options, and take none of them
+// for options. Those of a job around it would stay beside them, and some exclude each other.
+constexpr std::array<const char*, 14> slurm_options_of_steps{
+    "SLURM_MEM_PER_CPU",    "SLURM_MEM_PER_GPU",   "SLURM_MEM_PER_NODE",    "SLURM_GPUS",
+    "SLURM_GPUS_PER_NODE",  "SLURM_GPUS_PER_TASK", "SLURM_GPUS_PER_SOCKET", "SLURM_CPUS_PER_GPU",
+    "SLURM_NTASKS_PER_GPU", "SLURM_GRES",          "SLURM_STEP_GRES",       "SLURM_RESV_PORTS",
+    "SLURM_TASK_PROLOG",    "SLURM_TASK_EPILOG"};
+
+// What leave_job_around() has put aside, until it is known whether the job has a job file.
+std::vector<std::pair<const char*, std::string>>& options_of_steps_around() {
+    // Never destroyed, because hooks may run while the process ends.
+    static auto* const value = new std::vector<std::pair<const char*, std::string>>;
+    return *value;
+}
 
 std::string variable(const char* name) {
     const char* const value = getenv(name);
@@ -187,6 +210,41 @@ void remove_secrets_of_file(const Settings& settings, const std::string& file) {
         options().job_json.c_str());
 }
 
+void remove_inherited_options() {
+    for (const std::string& name : inherited_options(environ))
+        unsetenv(name.c_str());
+}
+
+void remove_slurm_variables_of_a_job() {
+    for (const char* name : slurm_variables_of_a_job)
+        unsetenv(name);
+}
+
+// Removes what a job has in the environment for itself.
+void remove_variables_of_a_job() {
+    const std::vector<std::string> names = variables_of_a_job(environ);
+    for (const std::string& name : names)
+        unsetenv(name.c_str());
+    if (!names.empty()) remove_slurm_variables_of_a_job();
+}
+
+// Slurm keeps what it has read from the environment for slurmctld and the epilog as well.
+void remove_inherited_control(spank_t handle) {
+    if (!options().job_json.empty()) return;
+    for (const char* name :
+         {BATCHAI_DECLARATION_VARIABLE, BATCHAI_OPTION_VARIABLE_PREFIX "job_json",
+          BATCHAI_OPTION_VARIABLE_PREFIX "job_image",
+          BATCHAI_OPTION_VARIABLE_PREFIX "ignore_container"})
+        spank_job_control_unsetenv(handle, name);
+}
+
+// Slurm calls the hook once for each component of a heterogeneous job, and applies an option to the
+// components that follow it.
+bool is_heterogeneous(bool new_allocation) {
+    static int calls = 0;
+    return new_allocation && ++calls > 1 && !options().job_json.empty();
+}
+
 int hand_over(spank_t handle, const Settings& settings, const std::string& file) {
     std::vector<std::string> arguments{settings.launcher, "hand-over", "--job-json", file};
     if (options().ignore_container) arguments.emplace_back("--ignore-container");
@@ -263,6 +321,29 @@ std::optional<Marker> marker_of_filter(std::string_view text, long process) {
     return marker;
 }
 
+void leave_job_around(bool allocates) {
+    const std::string job = variable("SLURM_JOB_ID");
+    const auto told = read_this_job(variable(BATCHAI_SLURM_JOB_VARIABLE));
+    if (allocates || job.empty() || (told && told->id != job)) remove_inherited_options();
+    for (const char* name : slurm_options_of_steps) {
+        const char* const value = allocates ? getenv(name) : nullptr;
+        if (value == nullptr) continue;
+        options_of_steps_around().emplace_back(name, value);
+        unsetenv(name);
+    }
+    if (allocates || (!job.empty() && told && told->id != job)) {
+        remove_variables_of_a_job();
+        return;
+    }
+    if (told || variable(BATCHAI_PLAN_VARIABLE).empty()) return;
+    // salloc leaves a plan without its job, because it does not know that one yet.
+    const ThisJob of_salloc{.id = job, .array_task = {}};
+    if (read_this_job(text_of(of_salloc)))
+        setenv(BATCHAI_SLURM_JOB_VARIABLE, text_of(of_salloc).c_str(), 1);
+    else if (!variable(BATCHAI_JOB_JSON_VARIABLE).empty())
+        remove_variables_of_a_job();
+}
+
 int hand_over_if_asked(spank_t handle, const Settings& settings, bool new_allocation) {
     // The variable is for this process only, and no program that it starts may see it.
     const std::string of_filter = variable(BATCHAI_HANDED_OVER_VARIABLE);
@@ -271,6 +352,13 @@ int hand_over_if_asked(spank_t handle, const Settings& settings, bool new_alloca
         slurm_error("batchai: %s", options().fault.c_str());
         return -1;
     }
+    const bool heterogeneous = is_heterogeneous(new_allocation);
+    // Other jobs keep their environment.
+    if (options().job_json.empty()) {
+        for (const auto& [name, value] : options_of_steps_around())
+            setenv(name, value.c_str(), 0);
+    }
+    if (new_allocation) remove_inherited_control(handle);
     if (variable(BATCHAI_DISABLE_VARIABLE) == "1") {
         if (options().job_json.empty()) return 0;
         remove_secret(BATCHAI_STORAGE_KEY_VARIABLE);
@@ -281,6 +369,18 @@ int hand_over_if_asked(spank_t handle, const Settings& settings, bool new_alloca
                        ESPANK_SUCCESS
                    ? 0
                    : -1;
+    }
+    if (heterogeneous) {
+        slurm_error("batchai: %s", BATCHAI_NO_HET_JOBS);
+        return -1;
+    }
+    if (new_allocation && !options().job_json.empty()) {
+        // The filter has set this one for the new job.
+        const std::string secrets = variable(BATCHAI_SECRET_VARIABLES_VARIABLE);
+        remove_variables_of_a_job();
+        remove_slurm_variables_of_a_job();
+        if (marker_of_filter(of_filter, getpid()))
+            set_or_take(BATCHAI_SECRET_VARIABLES_VARIABLE, secrets);
     }
     const Inherited inherited = inherited_from_environment();
     if (options().job_json.empty()) {

@@ -41,6 +41,13 @@ struct Marker {
 // Reads what the command-line filter has left in BATCHAI_HANDED_OVER. Returns nothing if the filter
 // did not run in this very process, or if the text is anything else.
 [[nodiscard]] std::optional<Marker> marker_of_filter(std::string_view text, long process);
+
+// init: if the command submits a job of its own from within a job, removes from the environment
+// what that job has there for itself: its plan, its ranks' variables, and its options, which Slurm
+// would otherwise apply again. srun makes a step if the environment has a job; the plan is then
+// noted as that job's, and a plan that is another job's is removed. `allocates`: sbatch or salloc.
+void leave_job_around(bool allocates);
+
 // Hands the file over, unless the filter has done so, and puts the marker in the environment, which
 // travels with the job, and the declaration where job_submit.lua finds it. `new_allocation` says
 // that the submission is a job of its own, even if this process is part of another job. A plan in

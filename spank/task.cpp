@@ -69,6 +69,11 @@ void refuse_without_marker(spank_t handle) {
         refuse(handle,
                "--job-json was given, but BATCHAI_DISABLE=1 is in the job's environment; the "
                "task is not run without its mounts\nhint: unset BATCHAI_DISABLE and submit again");
+    if (const std::string& other = sandbox().foreign_job; !other.empty())
+        refuse(handle, "--job-json was given, but the plan in the environment is that of job " +
+                           other +
+                           ", so the task is not run\nhint: to start a step of another job, call "
+                           "srun from outside of a job");
     refuse(handle,
            "--job-json was given, but the plan did not reach this node, so the task is not run "
            "without its mounts and environment\nhint: with --export=NONE or a list, also export "

@@ -23,6 +23,17 @@ namespace {
 // A number without the enumeration's type in some versions of the header.
 constexpr auto success = static_cast<spank_err_t>(ESPANK_SUCCESS);
 
+char** job_environment() {
+    slurm().entries.clear();
+    slurm().pointers.clear();
+    for (const auto& [name, value] : slurm().environment)
+        slurm().entries.push_back(name + '=' + value);
+    for (std::string& entry : slurm().entries)
+        slurm().pointers.push_back(entry.data());
+    slurm().pointers.push_back(nullptr);
+    return slurm().pointers.data();
+}
+
 }  // namespace
 
 extern "C" {
@@ -77,6 +88,14 @@ spank_err_t spank_get_item(spank_t, spank_item_t item, ...) {
         *va_arg(list, int*) = slurm().exit_status;
     } else if (item == S_TASK_GLOBAL_ID) {
         *va_arg(list, uint32_t*) = slurm().task;
+    } else if (item == S_SLURM_RESTART_COUNT) {
+        *va_arg(list, uint32_t*) = slurm().restarts;
+    } else if (item == S_JOB_ARRAY_ID) {
+        *va_arg(list, uint32_t*) = slurm().array;
+    } else if (item == S_JOB_ARRAY_TASK_ID) {
+        *va_arg(list, uint32_t*) = slurm().array_task;
+    } else if (item == S_JOB_ENV) {
+        *va_arg(list, char***) = job_environment();
     } else if (item == S_JOB_SUPPLEMENTARY_GIDS) {
         *va_arg(list, gid_t**) = slurm().groups.data();
         *va_arg(list, int*) = static_cast<int>(slurm().groups.size());
@@ -115,6 +134,11 @@ spank_err_t spank_job_control_setenv(spank_t, const char* name, const char* valu
     if (overwrite == 0 && slurm().control.contains(name)) return ESPANK_ENV_EXISTS;
     slurm().control[name] = value;
     return success;
+}
+
+spank_err_t spank_job_control_unsetenv(spank_t, const char* name) {
+    if (slurm().context == S_CTX_REMOTE) return ESPANK_NOT_LOCAL;
+    return slurm().control.erase(name) == 0 ? ESPANK_ENV_NOEXIST : success;
 }
 
 void slurm_error(const char* format, ...) {

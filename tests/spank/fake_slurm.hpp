@@ -24,6 +24,9 @@ struct Slurm {
     unsigned int tasks = 1;  // of all nodes
     unsigned int node = 0;   // of this one, in the step
     unsigned int nodes = 1;
+    unsigned int restarts = 0;              // known in the batch step
+    unsigned int array = 0;                 // known in the batch step
+    unsigned int array_task = 0xfffffffeU;  // NO_VAL
     int local_task = 0;
     unsigned int task = 0;
     int exit_status = 0;                             // of the task that has ended
@@ -32,6 +35,9 @@ struct Slurm {
     std::map<std::string, spank_option> registered;
     std::map<std::string, std::string> control;  // goes to slurmctld with the job
     std::vector<std::string> log;
+    // What S_JOB_ENV points to.
+    std::vector<std::string> entries;
+    std::vector<char*> pointers;
 };
 
 // The one that the functions look at.

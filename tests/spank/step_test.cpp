@@ -292,6 +292,48 @@ TEST_F(Step, ThatIsTheBatchScriptOrTheExternStepIsLeftAlone) {
     }
 }
 
+// What a job inherits that was submitted from within another one, without the plugin.
+TEST_F(Step, OfAJobWithThePlanOfAnotherOneIsAPlainOne) {
+    submit();
+    slurm().environment[BATCHAI_SLURM_JOB_VARIABLE] = "4710 0";
+    slurm().environment["AZ_BATCHAI_NUM_GPUS"] = "2";
+    slurm().environment["SLURM_SPANK__SLURM_SPANK_OPTION_batchai_job_json"] = "/old/job.json";
+    slurm().environment["RANK"] = "3";
+    slurm().environment["WORLD_SIZE"] = "16";
+    slurm().environment[BATCHAI_RANK_VARIABLES_VARIABLE] = "RANK=3,WORLD_SIZE=8";
+    node_program = "/nonexistent";
+    const char* const show =
+        "env | grep -E '^(BATCHAI|AZ_BATCH|RANK|WORLD_SIZE|SLURM_SPANK)' || true";
+    for (const unsigned int step : {0U, 0xfffffffbU}) {
+        slurm().step_id = step;
+        const Ended ended = run(show);
+        EXPECT_EQ(ended.output, "WORLD_SIZE=16\n") << "what the user has set stays";
+        EXPECT_FALSE(exists(scratch.path() / "run")) << "there is nothing to clean up";
+    }
+    slurm().step_id = 0;
+    slurm().given["job-json"] = "job.json";
+    const Ended refused = run("echo ran");
+    EXPECT_EQ(refused.exit_code, 1);
+    EXPECT_THAT(refused.errors, HasSubstr("is that of job 4710"));
+}
+
+TEST_F(Step, OfTheBatchScriptTellsTheOthersWhichJobTheyBelongTo) {
+    submit();
+    slurm().environment["SLURM_ARRAY_TASK_ID"] = "5";  // of a job around this one
+    slurm().environment["SLURM_RESTART_COUNT"] = "3";
+    slurm().environment[BATCHAI_CLEAN_UP_VARIABLE] = "1";
+    slurm().step_id = 0xfffffffbU;
+    const char* const show = "echo $BATCHAI_SLURM_JOB${BATCHAI_CLEAN_UP+ cleans up}";
+    EXPECT_EQ(run(show).output, "4711 0\n");
+    slurm().restarts = 2;
+    slurm().array = 4709;
+    slurm().array_task = 7;
+    EXPECT_EQ(run(show).output, "4711 2 7\n");
+    // slurmstepd has these from the variables in every other step.
+    slurm().step_id = 0;
+    EXPECT_EQ(run(show).output, "4711 0\n");
+}
+
 TEST_F(Step, EndsSoonAlsoWhenItsUserStopsBatchaiNode) {
     submit();
     const std::string pid = (scratch.path() / "job/pid").string();
@@ -375,12 +417,15 @@ TEST_F(RankOfAStep, HasWhatTorchrunWouldSetAndWhatJaxAndBatchAiCallIt) {
     slurm().node = 2;
     EXPECT_EQ(run(show_further_variables).output,
               "2/4 4711.3 0/0 10.0.0.4:4321 5 tcp://10.0.0.4:4321 none\n");
-    slurm().environment["SLURM_RESTART_COUNT"] = "2";
+    slurm().environment[BATCHAI_SLURM_JOB_VARIABLE] = "4711 2";
     slurm().environment[BATCHAI_MASTER_VARIABLE] = "fd00::4 4321";
     EXPECT_EQ(run(show_further_variables).output,
               "2/4 4711.3 2/0 [fd00::4]:4321 5 tcp://[fd00::4]:4321 none\n");
-    slurm().environment["SLURM_RESTART_COUNT"] = "2;id";
-    EXPECT_EQ(run("echo $TORCHELASTIC_RESTART_COUNT").output, "0\n");
+    slurm().environment["SLURM_RESTART_COUNT"] = "7";  // of a job around this one
+    for (const char* odd : {"4711 2;id", "4711", "", "4711 2 1 1", "4711 22222222222"}) {
+        slurm().environment[BATCHAI_SLURM_JOB_VARIABLE] = odd;
+        EXPECT_EQ(run("echo $TORCHELASTIC_RESTART_COUNT").output, "0\n") << odd;
+    }
 }
 
 TEST_F(RankOfAStep, KeepsTheUsersFurtherVariables) {
@@ -425,7 +470,7 @@ TEST_F(RankOfAStep, RecognizesTheLongestVariablesOfAnOuterStep) {
     for (unsigned int* number : {&slurm().job_id, &slurm().step_id, &slurm().tasks, &slurm().nodes,
                                  &slurm().node, &slurm().task, &slurm().local_tasks})
         *number = 4000000000;
-    slurm().environment["SLURM_RESTART_COUNT"] = "12345678";
+    slurm().environment[BATCHAI_SLURM_JOB_VARIABLE] = "4000000000 1234567890 1234567890";
     slurm().environment[BATCHAI_MASTER_VARIABLE] = address + " 65535";
     const std::string names =
         "RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT "
@@ -546,7 +591,7 @@ TEST_F(RankOfAStep, LearnsThePortFromTheFirstNodeOfTheStep) {
     slurm().nodes = 2;
     slurm().node = 1;
     slurm().step_id = 3;
-    slurm().environment["SLURM_RESTART_COUNT"] = "2";
+    slurm().environment[BATCHAI_SLURM_JOB_VARIABLE] = "4711 2";
     scratch.directory("job/node");
     scratch.file("job/node/master-4711.2.3", "10.0.0.9 5555\n");
     EXPECT_EQ(run(show_rank_variables).output, "5/8 1/2 10.0.0.9 5555\n");

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The submitting side, in the contexts of srun (local) and of sbatch and salloc (allocator).
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -127,6 +131,143 @@ TEST_P(Submitting, MakesANewPlanForAJobThatIsSubmittedFromOutside) {
         return inner.exit_code;
     });
     EXPECT_EQ(ended.output, "/shared/plan.json " + digest + "\n");
+}
+
+// The environment of a rank of a job, in which somebody calls sbatch, salloc or srun.
+void enter_rank_of_job(const char* job) {
+    setenv("SLURM_JOB_ID", job, 1);
+    setenv("SLURM_ARRAY_TASK_ID", "5", 1);
+    setenv("SLURM_RESTART_COUNT", "2", 1);
+    setenv("BATCHAI_PLAN", "/old/plan.json", 1);
+    setenv("BATCHAI_PLAN_DIGEST", "old", 1);
+    setenv("BATCHAI_SLURM_JOB", "7 2 5", 1);
+    setenv("BATCHAI_JOB_JSON", "/old/job.json", 1);
+    setenv("SLURM_SPANK__SLURM_SPANK_OPTION_batchai_job_json", "/old/job.json", 1);
+    setenv("_SLURM_SPANK_OPTION_batchai_ignore_container", "", 1);
+    setenv("SLURM_SPANK_BATCHAI_DECLARATION", "vm_size= image=", 1);
+    setenv("BATCHAI_RANK_VARIABLES", "RANK=3,WORLD_SIZE=8", 1);
+    setenv("RANK", "3", 1);
+    setenv("WORLD_SIZE", "16", 1);
+    setenv("AZ_BATCHAI_NUM_GPUS", "0", 1);
+    setenv("MPI_BRIDGE_FAILURE_RECORD", "/old/failure", 1);
+    setenv("BATCHAI_HOME", "/home/a/records", 1);
+}
+
+std::string variables_after(spank_context_t context, const char* job, const std::string& launcher,
+                            const std::string& file) {
+    return fake::in_process([&] {
+               enter_rank_of_job(job);
+               if (*job == '\0') unsetenv("SLURM_JOB_ID");
+               fake::slurm().context = context;
+               fake::slurm().control["BATCHAI_DECLARATION"] = "vm_size= image=";
+               Plugin plugin({launcher});
+               plugin.call("slurm_spank_init");
+               if (!file.empty() && plugin.give("job-json", file.c_str()) != 0) return 80;
+               if (plugin.call("slurm_spank_init_post_opt") < 0) return 1;
+               for (char** entry = environ; *entry != nullptr; ++entry) {
+                   const std::string_view text(*entry);
+                   for (const char* name :
+                        {"BATCHAI_", "AZ_", "RANK", "WORLD", "MPI_BRIDGE", "SLURM_ARRAY",
+                         "SLURM_RESTART", "SLURM_SPANK_", "_SLURM_SPANK"})
+                       if (text.starts_with(name)) std::printf("%s ", *entry);
+               }
+               for (const auto& [name, value] : fake::slurm().control)
+                   std::printf("control:%s ", name.c_str());
+               return 0;
+           })
+        .output;
+}
+
+// The map of variables has no order of its own.
+std::vector<std::string> sorted(const std::string& words) {
+    std::istringstream text(words);
+    std::vector<std::string> out{std::istream_iterator<std::string>(text), {}};
+    std::sort(out.begin(), out.end());
+    return out;
+}
+
+TEST(InnerSubmission, OfAPlainJobTakesNothingOverFromTheJobAround) {
+    EXPECT_EQ(sorted(variables_after(S_CTX_ALLOCATOR, "7", "launcher=/nonexistent", "")),
+              (std::vector<std::string>{"BATCHAI_HOME=/home/a/records", "WORLD_SIZE=16"}));
+}
+
+TEST_P(Submitting, OfAnotherJobFileHasNothingOfTheJobAround) {
+    if (GetParam() == S_CTX_LOCAL) GTEST_SKIP() << "srun makes a step there";
+    const std::string file = scratch.file("job.json", "{}").string();
+    EXPECT_EQ(
+        sorted(variables_after(GetParam(), "7", launcher(good_lines), file)),
+        (std::vector<std::string>{"BATCHAI_HOME=/home/a/records", "BATCHAI_JOB_JSON=" + file,
+                                  "BATCHAI_PLAN=/shared/plan.json", "BATCHAI_PLAN_DIGEST=" + digest,
+                                  "WORLD_SIZE=16", "control:BATCHAI_DECLARATION"}));
+}
+
+TEST(InnerSubmission, WithAJobFileHasNoOptionsOfTheStepsOfTheJobAround) {
+    fake::Scratch scratch;
+    const std::string lines = scratch.file("lines", good_lines).string();
+    const std::string launcher =
+        scratch.file("launcher", "#!/bin/sh\ncat " + lines + "\n", true).string();
+    for (const bool with_option : {true, false}) {
+        const Ended ended = fake::in_process([&] {
+            setenv("SLURM_MEM_PER_CPU", "300", 1);
+            setenv("SLURM_GPUS_PER_TASK", "1", 1);
+            fake::slurm().context = S_CTX_ALLOCATOR;
+            Plugin plugin({"launcher=" + launcher});
+            plugin.call("slurm_spank_init");
+            if (with_option && plugin.give("job-json", "job.json") != 0) return 80;
+            setenv("SLURM_GPUS_PER_TASK", "2", 1);  // sbatch's, from its own option
+            if (plugin.call("slurm_spank_init_post_opt") < 0) return 1;
+            const char* const memory = getenv("SLURM_MEM_PER_CPU");
+            std::printf("%s %s", memory == nullptr ? "-" : memory, getenv("SLURM_GPUS_PER_TASK"));
+            return 0;
+        });
+        EXPECT_EQ(ended.output, with_option ? "- 2" : "300 2") << ended.errors;
+    }
+}
+
+TEST(InnerSrun, KeepsThePlanInStepsOfItsJobAndOnlyThere) {
+    const auto has_plan = [](const char* job) {
+        return variables_after(S_CTX_LOCAL, job, "launcher=/nonexistent", "")
+                   .find("BATCHAI_PLAN=/old/plan.json ") != std::string::npos;
+    };
+    EXPECT_TRUE(has_plan("7"));
+    EXPECT_FALSE(has_plan("8")) << "a job that was submitted without the plugin";
+    // With --jobid it makes a step, and else a job; the plugin on the node tells them apart.
+    EXPECT_TRUE(has_plan(""));
+}
+
+TEST(InnerSrun, NotesWhichJobThePlanOfSallocBelongsTo) {
+    const Ended ended = fake::in_process([&] {
+        setenv("SLURM_JOB_ID", "7", 1);
+        setenv("BATCHAI_PLAN", "/plan.json", 1);
+        fake::slurm().context = S_CTX_LOCAL;
+        Plugin plugin({"launcher=/nonexistent"});
+        plugin.call("slurm_spank_init");
+        std::printf("%s", getenv("BATCHAI_SLURM_JOB"));
+        return 0;
+    });
+    EXPECT_EQ(ended.output, "7 0");
+}
+
+TEST_P(Submitting, RefusesComponentsOfAHeterogeneousJob) {
+    const std::string file = scratch.file("job.json", "{}").string();
+    for (const int with_option : {0, 1}) {
+        const Ended ended = fake::in_process([&] {
+            unsetenv("SLURM_JOB_ID");
+            fake::slurm().context = GetParam();
+            Plugin plugin({launcher(good_lines)});
+            plugin.call("slurm_spank_init");
+            // Slurm calls the hook for each component.
+            for (const int component : {0, 1}) {
+                if (component == with_option && plugin.give("job-json", file.c_str()) != 0)
+                    return 80;
+                if (plugin.call("slurm_spank_init_post_opt") < 0) return 1;
+            }
+            return 0;
+        });
+        EXPECT_EQ(ended.exit_code, 1);
+        EXPECT_NE(ended.errors.find("heterogeneous jobs cannot have --job-json"), std::string::npos)
+            << ended.errors;
+    }
 }
 
 TEST_P(Submitting, TakesThePlanThatTheFilterMadeInThisProcess) {

@@ -237,18 +237,18 @@ function tests.names_of_accounts_are_compared_as_slurm_has_them()
     same(submit({ account = "physic" }), slurm.ESLURM_ACCESS_DENIED)
 end
 
-function tests.heterogeneous_jobs_are_refused_where_there_is_a_policy()
-    write_site(policy)
-    load_script()
-    for offset = 0, 1 do
-        local code, text = submit({ het_job_offset = offset })
-        same(code, slurm.ESLURM_ACCESS_DENIED)
-        has(text, "does not allow heterogeneous jobs")
+function tests.heterogeneous_jobs_are_refused()
+    for _, site in ipairs({ policy, "return {}" }) do
+        write_site(site)
+        load_script()
+        for offset = 0, 1 do
+            local code, text = submit({ het_job_offset = offset })
+            same(code, slurm.ESLURM_ACCESS_DENIED)
+            has(text, "heterogeneous jobs cannot have --job-json")
+        end
+        same(submit({ het_job_offset = slurm.NO_VAL }), 0)
+        same(submit({ het_job_offset = 0, spank_job_env = {} }), 0)
     end
-    same(submit({ het_job_offset = slurm.NO_VAL }), 0)
-    same(submit({ het_job_offset = 0, spank_job_env = {} }), 0)
-    write_site("return {}")
-    same(submit({ het_job_offset = 0 }), 0)
 end
 
 function tests.site_lua_is_read_as_the_launcher_reads_it()
