@@ -85,7 +85,7 @@ next_job() { as_user scontrol show config | sed -n 's/^NEXT_JOB_ID *= *//p'; }
     refused "$plan: cannot read: Permission denied" as_bob \
         env "BATCHAI_PLAN=$plan" "BATCHAI_PLAN_DIGEST=$digest" srun -w h1 echo ran
     refused "Permission denied" as_bob srun -w h1 --job-json="$plan" echo ran
-    refused "Permission denied" as_bob env SLURM_JOB_ID=1 SLURM_JOB_NODELIST=h1 \
+    refused "Permission denied" as_bob salloc -w h1 \
         "$PREFIX/bin/batchai" run --plan "$plan" --digest "$digest"
     # A plan that bob can read, with alice's directory in it.
     as_user cat "$plan" | as_bob bash -c 'cat > ~/private/plan.json'
@@ -154,10 +154,12 @@ forged() {
 
 # Breaks when a forged option or marker runs a step bare, or a faulty one is passed over.
 @test "forged options and markers in the environment do what the option does, or are refused" {
-    # Slurm tells the node of the option, but asks nobody for a plan.
+    # Slurm tells the node of the option, but asks nobody for a plan. To a job of its own it is nothing.
     for name in job_json job_image; do
-        refused "the plan did not reach this node" as_alice env \
-            "_SLURM_SPANK_OPTION_batchai_$name=$share/job.json" srun -w h1 echo ran
+        refused "the plan did not reach this node" as_alice salloc -w h1 env \
+            "_SLURM_SPANK_OPTION_batchai_$name=$share/job.json" srun echo ran
+        run -0 as_alice env "_SLURM_SPANK_OPTION_batchai_$name=$share/job.json" srun -w h1 env
+        [[ $output != *batchai_job* && $output != *AZ_BATCH* ]]
     done
     refused "are not what batchai put there" as_alice env BATCHAI_PLAN=x BATCHAI_PLAN_DIGEST=y srun echo ran
     refused "/dev/zero" as_alice env BATCHAI_PLAN=/dev/zero "BATCHAI_PLAN_DIGEST=$(printf '%064d' 0)" srun echo ran
@@ -166,9 +168,10 @@ forged() {
     run as_alice env "BATCHAI_SANDBOX=$digest" srun -w h1 --job-json="$share/job.json" --export=BATCHAI_SANDBOX echo ran
     echo "$output"
     [[ $status -ne 0 && $output == *"--export"* && $output != *$'\nran'* ]]
-    # What a batch script hands on to its steps.
-    refused "nowhere.json" as_alice env SLURM_SPANK__SLURM_SPANK_OPTION_batchai_job_json=/nowhere.json \
-        sbatch --wait -o /dev/null --wrap true
+    # What a batch script hands on to its steps is nothing to a job of its own.
+    as_alice env SLURM_SPANK__SLURM_SPANK_OPTION_batchai_job_json=/nowhere.json \
+        sbatch --wait -o "$share/inner.txt" --wrap "srun echo 'plain '\$BATCHAI_SANDBOX"
+    [[ $(as_user cat "$share/inner.txt") == "plain " ]]
     as_alice sbatch --wait -o "$share/inner.txt" --job-json="$share/job.json" --wrap \
         'srun echo first; SLURM_SPANK__SLURM_SPANK_OPTION_batchai_job_json=/nowhere.json srun bash -c "echo frozen \$TOKEN"
          env -u BATCHAI_PLAN srun echo second'

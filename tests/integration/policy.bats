@@ -204,9 +204,9 @@ shown() { as_user scontrol show job "$1" | grep -o "$2=[^ ]*" | head -1; }
 
 # Breaks when Slurm's other parts of such a job, which have no script, get past the limits.
 @test "heterogeneous jobs of batchai are refused" {
-    says 'does not allow heterogeneous jobs' past_filter sbatch -N2 --account=physics \
+    says 'heterogeneous jobs cannot have --job-json' past_filter sbatch -N2 --account=physics \
         --job-json="$share/good.json" --wrap=true : -N4
-    says 'does not allow heterogeneous jobs' as_user sbatch -N1 --account=physics \
+    says 'heterogeneous jobs cannot have --job-json' as_user sbatch -N1 --account=physics \
         --wrap="$PREFIX/bin/batchai run" : -N4
     run -0 as_user sbatch --parsable --hold -N1 --output=/dev/null --wrap=true : -N2
     # Slurm cancels such a job only as a whole.

@@ -114,10 +114,7 @@ void record_failed_start(const std::string& plan_path, const base::Error& error,
     });
     if (written) return;
     std::fprintf(stderr, "batchai: warning: %s\n", written.error().text().c_str());
-    const auto array = from_environment("SLURM_ARRAY_JOB_ID");
-    const bool is_task = array && !variable.empty();
-    leave_last_words(slurm::Client(answer_deadline), attempt,
-                     is_task ? fmt::format("{}_{}", *array, variable) : *job_id);
+    leave_last_words(slurm::Client(answer_deadline), attempt, job.id_in_commands());
 }
 
 namespace {
