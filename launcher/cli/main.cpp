@@ -119,7 +119,7 @@ int run_line(CommandTree& tree, std::vector<std::string> words, Collected* colle
     if (tree.global.only_show_errors) show_only_errors();
     if (tree.global.verbose || tree.global.debug) trace(tree.global.debug);
     for (const std::string& note : tree.noted_options)
-        say(shown(note));
+        say(base::printable_lines(note));
     const auto answer = tree.action();
     if (!answer) return complain(answer.error());
     if (collected == nullptr) return print_outcome(*answer, *options);

@@ -129,7 +129,7 @@ no_records() { prints_nothing as_user find "$HOME_DIR" -name records; }
         <<< "$output"
     run -0 batchai job list --output table
     [[ ${lines[2]} =~ failed\ +42$ ]]
-    run -1 batchai job create --name fail --config-file job.json
+    run -4 batchai job create --name fail --config-file job.json
     [[ $output == *"A job with given name, experiment, workspace and resource group already exists."* ]]
 }
 

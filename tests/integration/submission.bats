@@ -164,13 +164,16 @@ sbatch_has_ended() { prints_nothing lines_like '[s]batch' as_user ps -u alice -o
     run -0 batchai job wait --name held
 }
 
+# waits_for_its_time NAME: for wait_until; Slurm's scheduler has looked at it.
+waits_for_its_time() { [[ $(queue) == *"PENDING BeginTime $1"* ]]; }
+
 # Breaks when a user's own --hold, --begin or --nice is lost with the launcher's hold.
 @test "a job that its user holds stays held, and other wishes are kept" {
     local about
     batchai job create --name mine -f job.json -o none -- --hold
     [[ $(queue) == *"PENDING JobHeldUser mine"* ]]
     batchai job create --name later -f job.json -o none -- --begin=now+1hour --nice=77
-    [[ $(queue) == *"PENDING BeginTime later"* ]]
+    wait_until 60 waits_for_its_time later
     about=$(as_user scontrol show job -o "$(batchai job show -n later --query slurmJobId -o tsv)")
     [[ $about == *" Nice=77 "* ]]
 }

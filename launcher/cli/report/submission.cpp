@@ -75,7 +75,8 @@ base::Result<void> let_go(const slurm::Client& client, const plan::Plan& plan,
 base::Error without_leftover(const slurm::Client& client, const std::string& script,
                              base::Error error) {
     if (is_refusal(error)) return error;
-    static_cast<void>(end_unrecorded(client, script));
+    const auto ended = end_unrecorded(client, script);
+    if (ended && *ended) return error;
     error.hint =
         "if Slurm takes the job after all, it is held and runs nothing: `squeue --me` shows it, "
         "and scancel removes it";
@@ -104,10 +105,12 @@ base::Result<std::string> submit_and_record(
     return *id;
 }
 
-base::Result<void> end_unrecorded(const slurm::Client& client, const std::string& script) {
+base::Result<bool> end_unrecorded(const slurm::Client& client, const std::string& script) {
+    bool any = false;
     for (const slurm::ScriptJob& job : TRY(client.jobs_of_script(script))) {
         if (!job.waits) continue;
         TRY(client.cancel_queued(job.id));
+        any = true;
         say(
             fmt::format("Slurm job {}, which an interrupted command had left without a record, "
                         "was ended; it has not run",
@@ -115,13 +118,18 @@ base::Result<void> end_unrecorded(const slurm::Client& client, const std::string
     }
     // One may have been let go by hand.
     const auto left = TRY(client.jobs_of_script(script));
-    if (left.empty()) return {};
+    if (left.empty()) return any;
     return base::fail(
         fmt::format("Slurm job {0}, which an interrupted command has left without a record, runs "
                     "from here",
                     left.front().id),
         script, fmt::format("wait for its end, or end it: scancel {0}", left.front().id),
         base::ExitCode::refused);
+}
+
+base::Result<void> end_unrecorded_job(const slurm::Client& client, const record::JobFiles& files) {
+    TRY(end_unrecorded(client, files.batch_script().string()));
+    return {};
 }
 
 }  // namespace batchai::cli

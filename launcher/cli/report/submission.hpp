@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/process.hpp"
 #include "plan/plan.hpp"
+#include "record/job_files.hpp"
 #include "slurm/client.hpp"
 
 // How a job gets into Slurm, so that none runs without a record whenever this process is killed: it
@@ -32,8 +33,13 @@ inline constexpr std::initializer_list<int> signals_held_for_submission{SIGINT, 
     const std::function<base::Result<void>(const std::string& id)>& record);
 
 // Ends the jobs with this batch script that wait in Slurm, and says so. They have no record,
-// because the process that has submitted them was killed before. It is refused if one of them runs.
-[[nodiscard]] base::Result<void> end_unrecorded(const slurm::Client& client,
+// because the process that has submitted them was killed before. Returns whether there were any. It
+// is refused if one of them runs.
+[[nodiscard]] base::Result<bool> end_unrecorded(const slurm::Client& client,
                                                 const std::string& script);
+
+// The same for the job whose create has left these files.
+[[nodiscard]] base::Result<void> end_unrecorded_job(const slurm::Client& client,
+                                                    const record::JobFiles& files);
 
 }  // namespace batchai::cli

@@ -112,14 +112,15 @@ base::Result<std::string> complete_option(const Command& at, const std::string& 
     const auto name = word.substr(0, equals);
     const auto value = equals == std::string::npos ? "" : word.substr(equals);
     std::vector<std::string> known;
-    for (const auto* option : at.app->get_options()) {
-        for (const auto& long_name : option->get_lnames())
-            known.push_back("--" + long_name);
-    }
-    if (std::find(known.begin(), known.end(), name) != known.end()) return word;
     std::vector<std::string> matches;
-    std::copy_if(known.begin(), known.end(), std::back_inserter(matches),
-                 [&](const std::string& candidate) { return candidate.starts_with(name); });
+    for (const auto* option : at.app->get_options()) {
+        for (const auto& long_name : option->get_lnames()) {
+            known.push_back("--" + long_name);
+            if (known.back() == name) return word;
+            if (known.back().starts_with(name) && option->get_group() != old_names)
+                matches.push_back(known.back());
+        }
+    }
     if (matches.size() == 1) return matches.front() + value;
     return base::fail(fmt::format("unknown option \"{}\"{}", name, option_guess(name, known)));
 }

@@ -35,6 +35,9 @@ struct Command {
 // words on removes it.
 inline constexpr char literal_mark = '\0';
 
+// The group of options whose names are those of older releases. Abbreviations do not mean them.
+inline constexpr const char* old_names = "Names of Older Releases";
+
 // Prepares the words after the program's name for parsing. Drops a leading "batchai" (as in "az
 // batchai …") and completes unique prefixes of long options. An unknown command or long option is
 // an error (ExitCode::usage), which suggests a similar name.

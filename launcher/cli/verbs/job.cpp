@@ -109,7 +109,7 @@ Answer job_delete(const JobOptions& options) {
     if (!found && found.error().exit_code == base::ExitCode::not_found) {
         // What is left of a job without a record has no output that could be lost.
         const bool freed = TRY(here.store.free_name(key, [&](const record::JobFiles& left) {
-            return end_unrecorded(here.slurm, left.batch_script().string());
+            return end_unrecorded_job(here.slurm, left);
         }));
         if (freed) return Outcome{};
     }

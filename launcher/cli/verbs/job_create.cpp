@@ -18,6 +18,7 @@
 #include "cli/report/sweep_report.hpp"
 #include "cli/terminal.hpp"
 #include "cli/tree/builder.hpp"
+#include "cli/tree/walk.hpp"
 #include "cli/verbs/job_follow.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "job/syntax/utf8.hpp"
@@ -167,9 +168,8 @@ base::Result<void> check_with_slurm(const Surroundings& here, const Planned& pla
 base::Result<store::Job> submit(const Surroundings& here, const store::JobKey& key,
                                 const Planned& planned) {
     const base::HeldSignals held{signals_held_for_submission};
-    auto reservation = TRY(here.store.reserve(key, [&](const record::JobFiles& left) {
-        return end_unrecorded(here.slurm, left.batch_script().string());
-    }));
+    auto reservation = TRY(here.store.reserve(
+        key, [&](const record::JobFiles& left) { return end_unrecorded_job(here.slurm, left); }));
     const auto& files = reservation.files();
     // An interrupt while a snapshot is copied leaves nothing behind.
     const auto go_on = [&]() -> base::Result<void> {
@@ -297,9 +297,9 @@ void add_job_create_verb(CommandTree& tree, CLI::App& group) {
     add_optional(*leaf, "--cluster,-c", options->cluster,
                  "Name or id of the cluster [the file's, else the site's default nodes]")
         ->type_name("NAME");
-    add_optional(*leaf, "--cluster-name,-r", options->cluster_name,
-                 "The same, by its name before 2018-05-01")
-        ->type_name("NAME");
+    add_optional(*leaf, "--cluster-name,-r", options->cluster_name, "The same as --cluster")
+        ->type_name("NAME")
+        ->group(old_names);
     leaf->add_option("--config-file,-f", options->file.path,
                      "job.json, which is required; - is standard input")
         ->type_name("FILE");

@@ -90,11 +90,11 @@ void Binder::bind_member(const Object& object, const Member& member, void* owner
         if (!guess.empty()) meant.push_back(guess);
         return;
     }
+    if (member.value.type == NodeType::null && !field->required_in(schema_)) return;
     if (field->read_only) {
         ignored(*field, member);
         return;
     }
-    if (member.value.type == NodeType::null && !field->required_in(schema_)) return;
     if (!belongs_to_schema(*field, member)) return;
     given.push_back({field, &member});
     const std::string below = pointer + "/" + std::string(field->name);

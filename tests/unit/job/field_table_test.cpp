@@ -28,7 +28,8 @@ TEST(FieldTable, DescribesEachFieldWhole) {
         EXPECT_EQ(field.object != nullptr, composite);
         const bool own = field.kind == Kind::own;
         EXPECT_EQ(field.access.store != nullptr, !composite && !own && !field.read_only);
-        EXPECT_EQ(field.access.read != nullptr && field.access.echo != nullptr, own);
+        EXPECT_EQ(field.access.read != nullptr && field.access.echo != nullptr,
+                  own && !field.read_only);
         EXPECT_EQ(field.form.empty() || field.form_name.empty(), !own);
         EXPECT_EQ(field.choices.empty(), field.kind != Kind::choice);
         EXPECT_LE(field.since, field.until);
