@@ -79,8 +79,8 @@ base::Result<base::FileDescriptor> LogDirectory::open(const std::string& name, i
     const std::string path = path_ + "/" + name;
     if (!directory_.valid()) return base::fail("its directory has not been made", path);
     // O_NONBLOCK: somebody may have made the file a FIFO while others could write to the directory.
-    base::FileDescriptor file =
-        base::open_beneath(directory_.get(), name, flags | O_NONBLOCK, 0644);
+    base::FileDescriptor file = base::open_beneath(directory_.get(), name, flags | O_NONBLOCK,
+                                                   (flags & O_CREAT) != 0 ? 0644 : 0);
     if (!file.valid()) return base::fail(std::strerror(errno), path);
     if (!S_ISREG(TRY(status_of(file.get(), path)).st_mode))
         return base::fail("is not a regular file", path);

@@ -221,7 +221,7 @@ const FaultCase value_faults[] = {
     // A file that was written on Windows, as people paste it.
     {"CarriageReturnInACommand",
      with_properties("\"jobPreparation\": {\n \"commandLine\": \"set -e\\r\\nmkdir x\\r\\n\"}"), 6,
-     17, 25, "W106",
+     17, 23, "W106",
      "\"commandLine\" has a carriage return (\\r), as in the line ends of Windows; write only \\n "
      "where "
      "a line ends: a shell takes \\r for part of the last word"},
