@@ -31,7 +31,12 @@ batchai() { batchai_with "BATCHAI_SITE=$HOME_DIR/site.lua" "$@"; }
 submit() {
     local name=${2:-$1}
     jq "${3:-.}" "$EXAMPLES/$1.json" | write_home "$name.json"
-    batchai job create --name "$name" --config-file "$name.json" \
+    create "$name"
+}
+
+# create NAME: submits the job file of that name.
+create() {
+    batchai job create --name "$1" --config-file "$1.json" \
         --storage-account-name mystorageaccount --output none
 }
 
@@ -40,6 +45,12 @@ submit() {
 trains() {
     local code=0 printed losses
     batchai job wait --name "$1" || code=$?
+    if ((code != 0)) && gloo_has_crashed "$1"; then
+        code=0
+        batchai job delete --name "$1" --yes || return
+        create "$1" || return
+        batchai job wait --name "$1" || code=$?
+    fi
     # The files of a job that still runs would be followed until time is up again.
     ((code != 124)) || return "$code"
     batchai job file stream --job "$1" --file-name stderr.txt || true

@@ -106,6 +106,13 @@ filtered() {
     grep "$1" -e "$2" <<< "$printed" || [[ $? -eq 1 ]]
 }
 
+# gloo_has_crashed NAME: a rank of the job was ended by the Gloo of torch 2.15 itself, in which now and
+# then a thread still runs when its owner is destroyed, also where nothing of ours is loaded. A suite
+# that trains with it submits the job once more then.
+gloo_has_crashed() {
+    grep -q "terminate called without an active exception" < <(batchai job logs "$1" --stderr 2> /dev/null)
+}
+
 # put FILE PATH: copies a file of the machine to a path on the hosts, executable if FILE is.
 put() {
     local mode=644

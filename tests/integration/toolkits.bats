@@ -50,12 +50,6 @@ create() {
     batchai job create --name "$1" --config-file "$1.json" --storage-account-name mystorageaccount --output none
 }
 
-# is_known_crash NAME: a rank was ended by the fault of torch 2.15's own Gloo: a thread of it that still
-# runs when its owner is destroyed, now and then, while nothing of ours is loaded.
-is_known_crash() {
-    grep -q "terminate called without an active exception" < <(batchai job logs "$1" --stderr 2> /dev/null)
-}
-
 # ends_well NAME: the job's last words are shown if it does not.
 ends_well() {
     run batchai job wait --name "$1"
@@ -85,7 +79,7 @@ ranks_are() {
 # Breaks when a rank of PyTorch is given a wrong number or place to meet, or another one's file.
 @test "PyTorch trains on four hosts, with a file for each rank" {
     if ! ends_well pytorch; then
-        is_known_crash pytorch
+        gloo_has_crashed pytorch
         batchai job delete --name pytorch --yes
         create pytorch
         ends_well pytorch
