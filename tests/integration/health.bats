@@ -55,7 +55,7 @@ SH
     [[ $output == *SLURMD_NODENAME=h* && $output != *LD_PRELOAD_TEST* && $output == *PATH=/usr/local/sbin:* ]]
     run slurm_log
     echo "$output"
-    [[ $output == *"health check 20-warns warns: fan 2 is slow?[31m"* ]]
+    [[ $output == *$'health check 20-warns warns: fan 2 is slow\xef\xbf\xbd[31m'* ]]
     [[ $output == *"health check 30-missing could not be run"* ]]
     [[ $output != *40-readme* && $output != *hidden* ]]
     [[ $(attempts 'length(attempts)') == 1 ]]
