@@ -50,7 +50,8 @@ namespace fs = std::filesystem;
 constexpr seconds between_messages{30};
 // After this time, files are also copied separately, in addition to rclone's own retries.
 constexpr seconds rclone_first{5};
-// In bytes. A copy reads its list of files from a pipe, whose buffer must hold the whole list.
+// In bytes, of the list of files for one copy. The notes of its files go when the copy is complete, so
+// that progress is seen between copies.
 constexpr std::size_t longest_list = 60000;
 
 std::vector<UnwrittenFile> unwritten(const RemoteMount& remote) {

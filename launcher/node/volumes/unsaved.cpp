@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/file.hpp"
+#include "base/ids.hpp"
 #include "base/lock.hpp"
 #include "base/text.hpp"
 #include "base/timestamp.hpp"
@@ -54,10 +55,10 @@ bool save_file(const fs::path& from, const fs::path& to) {
     std::error_code error;
     fs::create_directories(to.parent_path(), error);
     if (error) return false;
-    fs::path part = to;
-    part += ".part";
-    if (fs::copy_file(from, part, fs::copy_options::overwrite_existing, error))
-        fs::rename(part, to, error);
+    // A name of its own: the longest names have no room for an ending, and any ending may be that
+    // of another file.
+    const fs::path part = to.parent_path() / (".batchai-" + base::random_uuid());
+    if (fs::copy_file(from, part, error)) fs::rename(part, to, error);
     if (!error) return true;
     std::error_code ignored;
     fs::remove(part, ignored);
