@@ -228,6 +228,10 @@ base::Result<ImageLayers> mount_image_layers(const plan::Container& container,
                                              const base::FileDescriptor& image,
                                              const base::Root& place, const Trace& trace) {
     TRY(check_there(container));
+    // Mounted by its path, it would be an image that nobody has checked.
+    if (!container.digest.empty() && !image.valid())
+        return image_error(container, "could not be opened before the container was made",
+                           "start the step again");
     if (fchdir(place.directory.get()) != 0)
         return base::fail(fmt::format("cannot be entered: {}", std::strerror(errno)), place.path);
     for (const char* name : {image_name, upper_name, work_name, root_name}) {
