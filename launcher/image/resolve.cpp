@@ -212,7 +212,9 @@ base::Result<std::string> manifest_for_this_machine(std::string manifest, const 
                                                     const Watch& watch) {
     const std::string instance = instance_digest(manifest, machine_architecture());
     const std::size_t at = source.find('@');
-    if (instance.empty() || at == std::string::npos) return manifest;
+    // A path may have an "@" of its own.
+    if (instance.empty() || !source.starts_with("docker://") || at == std::string::npos)
+        return manifest;
     return raw_manifest(source.substr(0, at + 1) + instance, image, access, watch);
 }
 
