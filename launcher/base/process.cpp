@@ -288,7 +288,13 @@ using Clock = std::chrono::steady_clock;
 // would have to be written before anybody reads it, and the kernel gives a user who has many pipes
 // new ones that hold little.
 Result<FileDescriptor> readable_text(const std::string& text) {
-    FileDescriptor file(memfd_create("standard input", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    // Linux 6.3 and later can be set up to refuse files in memory that might be executed; earlier
+    // ones do not know the flag.
+    constexpr unsigned never_executed = 0x0008;  // MFD_NOEXEC_SEAL
+    constexpr unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+    FileDescriptor file(memfd_create("standard input", flags | never_executed));
+    if (!file.valid() && errno == EINVAL)
+        file = FileDescriptor(memfd_create("standard input", flags));
     if (file.valid() && write_all(file.get(), text) && lseek(file.get(), 0, SEEK_SET) == 0 &&
         fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) ==
             0)
