@@ -5,12 +5,13 @@
 #include <cstddef>
 
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 
 namespace batchai::record {
 
 namespace {
 
-constexpr std::string_view mark = " batchai-end=";
+constexpr std::string_view mark = "batchai-end=";
 constexpr std::size_t limit = 1000;
 
 // A newline of JSON is always between its tokens.
@@ -21,10 +22,19 @@ std::string in_one_line(std::string_view json) {
     return out;
 }
 
+// Returns where the mark is, at the begin of the comment or after a blank; else its size.
+std::size_t place_of_mark(std::string_view comment) {
+    std::size_t at = comment.find(mark);
+    while (at != std::string_view::npos && at > 0 && comment[at - 1] != ' ')
+        at = comment.find(mark, at + 1);
+    return std::min(at, comment.size());
+}
+
 }  // namespace
 
 std::string comment_with_end(std::string_view comment, const Attempt& attempt) {
-    std::string out(comment.substr(0, comment.find(mark)));
+    std::string out(base::trim(comment.substr(0, place_of_mark(comment))));
+    if (!out.empty()) out += ' ';
     Attempt end;
     end.number = attempt.number;
     end.slurm_job_id = attempt.slurm_job_id;
@@ -39,14 +49,16 @@ std::string comment_with_end(std::string_view comment, const Attempt& attempt) {
                                                                   : end.failure->first_error_line;
         if (line.empty()) break;
         line.resize(line.size() - std::min<std::size_t>(line.size(), 32));
+        // The cut may be inside a character.
+        line = base::printable(line);
         words = in_one_line(to_json(end));
     }
     return out.append(mark).append(words);
 }
 
 std::optional<Attempt> end_in_comment(std::string_view comment) {
-    const std::size_t at = comment.find(mark);
-    if (at == std::string_view::npos) return std::nullopt;
+    const std::size_t at = place_of_mark(comment);
+    if (at == comment.size()) return std::nullopt;
     auto attempt = attempt_from_json(comment.substr(at + mark.size()));
     if (!attempt) return std::nullopt;
     return std::move(*attempt);

@@ -119,7 +119,9 @@ base::Result<void> LineMerger::restore_truncated() const {
         if (!restored.valid()) return base::fail(std::strerror(errno), source.path);
         std::string block(longest, '\0');
         std::size_t at = 0;
-        while (const auto count = read_at(own.get(), block.data(), block.size(), at)) {
+        while (true) {
+            const auto count = read_at(own.get(), block.data(), block.size(), at);
+            if (!count) return base::fail(std::strerror(errno), source.own.name);
             if (*count == 0) break;
             if (!base::write_all(restored.get(), std::string_view(block).substr(0, *count)))
                 return base::fail(std::strerror(errno), source.path);
@@ -184,8 +186,10 @@ base::Result<void> LineMerger::begin_again(std::size_t number, int file) {
     base::Result<void> outcome;
     if (auto appended = append_to_own(number, missing(source.own)); !appended)
         outcome = std::move(appended);
-    if (auto appended = append_to_target(source, missing(source.target)); !appended)
-        outcome = std::move(appended);
+    std::string line(missing(source.target));
+    // What other sources print must not be taken for the end of this line.
+    if (sources_.size() > 1 && !line.empty() && !line.ends_with('\n')) line += '\n';
+    if (auto appended = append_to_target(source, line); !appended) outcome = std::move(appended);
     if (source.copied() < source.seen)
         lost_ = base::Error{.what = "a task truncated it before all that was seen of it was copied",
                             .where = source.path};
@@ -244,7 +248,8 @@ base::Result<void> LineMerger::copy_from(int file, std::size_t size, std::size_t
             source.without_line = outcome ? size : 0;
             break;
         }
-    } while ((to_own || to_target) && Clock::now() < until);
+        // A process that has outlived its step may go on printing.
+    } while ((to_own || to_target) && source.copied() < size && Clock::now() < until);
     if (source.own.name.empty() || source.own.bytes >= size)
         source.unfinished_since.reset();
     else if (due || !source.unfinished_since)

@@ -227,6 +227,9 @@ SCRIPT
     [[ $(grep -c 'last words' <<< "$output") -eq 2 ]]
 }
 
+# has_logs NAME: for wait_until; the job's directory of logs is there.
+has_logs() { [[ -n $(logs_of "$1") ]]; }
+
 # has_lines COUNT FILE: for wait_until.
 has_lines() { [[ $(as_user cat "$2" | wc -l) -eq $1 ]]; }
 
@@ -241,7 +244,7 @@ has_lines() { [[ $(as_user cat "$2" | wc -l) -eq $1 ]]; }
         as_user cat "$HOME_DIR/before.json" |
             jq --arg prep "$prep" '.properties.jobPreparation = {commandLine: $prep}' | write_home "cut$ranks.json"
         create "cut$ranks"
-        wait_until 60 logs_of "cut$ranks"
+        wait_until 60 has_logs "cut$ranks"
         # srun itself writes what a single task prints.
         if [[ $ranks -eq 2 ]]; then suffix=-h1 warnings=3; fi
         wait_until 60 has_lines 50 "$(logs_of "cut$ranks")/stdout-job_prep$suffix.txt"

@@ -232,6 +232,8 @@ void look_for_last_words(const slurm::Client& client, JobReport& report) {
     const auto comment = client.comment(report.evidence.slurm->id);
     auto told = comment ? record::end_in_comment(*comment) : std::nullopt;
     if (!told || (report.attempt && told->number != report.attempt->number)) return;
+    // The comment stays when the job is queued again, and then tells of an earlier attempt.
+    if (told->number <= report.evidence.slurm->restart_count) return;
     if (report.attempt) {
         told->nodes = report.attempt->nodes;
         told->phases = report.attempt->phases;

@@ -50,8 +50,8 @@ namespace fs = std::filesystem;
 constexpr seconds between_messages{30};
 // After this time, files are also copied separately, in addition to rclone's own retries.
 constexpr seconds rclone_first{5};
-// In bytes, of the list of files for one copy. The notes of its files go when the copy is complete, so
-// that progress is seen between copies.
+// In bytes, of the list of files for one copy. The notes of its files go when the copy is complete,
+// so that progress is seen between copies.
 constexpr std::size_t longest_list = 60000;
 
 std::vector<UnwrittenFile> unwritten(const RemoteMount& remote) {

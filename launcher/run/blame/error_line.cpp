@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 
 namespace batchai::run {
 
@@ -28,8 +29,8 @@ struct Row {
     Kind kind;
 };
 
-// The first row whose word is in the line decides, so remarks come first: they speak of errors,
-// too.
+// The word that comes first in the line decides, and of two at one place the remark, because
+// remarks speak of errors, too.
 constexpr std::array rows{
     Row{"warning:", Kind::remark},  // bash, perl, git, compilers, Python's "UserWarning:"
     Row{"[warning", Kind::remark},
@@ -99,10 +100,16 @@ bool is_remark_of_a_logger(std::string_view line) {
 Kind kind_of(std::string_view line) {
     if (is_remark_of_a_logger(line)) return Kind::remark;
     const std::string low = base::lower(line);
-    const auto* const row = std::find_if(rows.begin(), rows.end(), [&](const Row& candidate) {
-        return low.find(candidate.word) != std::string::npos;
-    });
-    return row == rows.end() ? Kind::text : row->kind;
+    std::size_t first = std::string::npos;
+    Kind kind = Kind::text;
+    for (const Row& row : rows) {
+        const std::size_t at = low.find(row.word);
+        if (at < first) {
+            first = at;
+            kind = row.kind;
+        }
+    }
+    return kind;
 }
 
 // Removes the digits at the begin of the text. Returns whether there are some.
@@ -156,12 +163,8 @@ std::size_t traceback_end(const std::vector<std::string_view>& lines, std::size_
 }  // namespace
 
 std::string presentable(std::string_view line) {
-    std::string out;
-    for (const char c : trim(line)) {
-        if (out.size() == 400) break;
-        out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
-    }
-    return out;
+    constexpr std::size_t longest = 400;
+    return base::printable_line(trim(line).substr(0, longest));
 }
 
 std::string first_error_line(std::string_view standard_error) {

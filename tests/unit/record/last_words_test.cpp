@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/utf8.hpp"
+
 namespace batchai::record {
 
 Attempt failed_start() {
@@ -31,14 +33,22 @@ TEST(LastWords, ComeBackFromTheComment) {
     expected.phases.clear();
     EXPECT_EQ(end_in_comment(comment), expected);
     EXPECT_FALSE(end_in_comment("batchai:some/path"));
+    // A job may have no other comment, and scontrol prints none of the blanks around it.
+    EXPECT_EQ(end_in_comment(comment_with_end("", failed_start())), expected);
+    EXPECT_EQ(comment_with_end("", failed_start()).front(), 'b');
+    EXPECT_FALSE(end_in_comment("notbatchai-end={}"));
 }
 
 // Breaks when Slurm refuses the comment of a job that fails for the second time.
 TEST(LastWords, ReplaceEarlierOnesAndStayShort) {
     Attempt attempt = failed_start();
-    attempt.failure->first_error_line = std::string(5000, 'x');
+    // Wherever it is cut, no part of a character stays, with which nobody could read it.
+    attempt.failure->first_error_line = "x";
+    for (int i = 0; i < 2500; ++i)
+        attempt.failure->first_error_line += "\u00e4";
     const std::string once = comment_with_end("mine", attempt);
     EXPECT_LE(once.size(), 1000U);
+    EXPECT_TRUE(base::is_utf8(once));
     const std::string twice = comment_with_end(once, failed_start());
     EXPECT_EQ(twice, comment_with_end("mine", failed_start()));
     EXPECT_EQ(end_in_comment(once)->failure->code, "JobStartFailed");

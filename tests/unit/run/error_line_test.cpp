@@ -109,6 +109,8 @@ TEST(FirstErrorLine, IsFoundInWhatToolsPrint) {
          "/usr/bin/python3: No module named train"},
         {"set -u", "/bin/bash: line 1: DATA: unbound variable\n",
          "/bin/bash: line 1: DATA: unbound variable"},
+        {"an error that gives information", "trying\nfatal: no device, info: 3\nbye\n",
+         "fatal: no device, info: 3"},
         {"nothing but a warning", "x.c:1: warning: unused variable\n",
          "x.c:1: warning: unused variable"},
         {"a time at the begin of the line", "12:30:01 error: late\n", "12:30:01 error: late"}};
