@@ -72,7 +72,7 @@ nothing_is_left_on() { prints_nothing container_processes_on "$1" && prints_noth
     echo "$output"
     [[ -n $output ]]
     prints_nothing lines_unlike \
-        '^(spank_(context|get_item|getenv|setenv|unsetenv|job_control_setenv|option_getopt|option_register)|slurm_error)$' \
+        '^(spank_(context|get_item|getenv|setenv|unsetenv|job_control_(un)?setenv|option_getopt|option_register)|slurm_error)$' \
         echo "$output"
     prints_nothing lines_unlike \
         ' (plugin_(name|type|version)|spank_plugin_version|slurm_spank_[a-z_]+)(@@.*)?$' \
