@@ -59,6 +59,17 @@ def test_the_image_keeps_its_own_and_is_told(bundle: Path, image: Path) -> None:
     assert run(PROGRAM, bundle, image, RANK="1").stderr == ""
 
 
+def test_the_images_own_runs_with_a_python_that_is_too_old_for_the_nodes(
+    bundle: Path, image: Path
+) -> None:
+    older = "import sys; sys.version_info = (3, 8, 18, 'final', 0)"
+    done = run(f"{older}\n{PROGRAM}", bundle, image)
+    assert done.returncode == 0, done.stderr
+    assert "horovod.torch the image" in done.stdout
+    refused = run(f"{older}\nimport horovod", bundle, image, BATCHAI_INJECT="1")
+    assert "mpi_bridge needs Python 3.9 or newer" in refused.stderr
+
+
 def test_a_job_can_ask_for_the_nodes(bundle: Path, image: Path) -> None:
     done = run("import horovod; print(horovod.__version__)", bundle, image, BATCHAI_INJECT="1")
     assert "mpibridge" in done.stdout
