@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 import threading
@@ -159,7 +160,9 @@ def abort(code: int = 1, message: str | None = None) -> None:
     """End the whole job step with this exit code; does not return."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
-            stream.flush()
+            # What cannot be written, to a full disk or a broken pipe, must not keep the step alive.
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
     text = message.encode(errors="replace") if message is not None else None
     native.functions().mpib_abort(code, text)
 
@@ -191,11 +194,12 @@ def _install_exit_hooks() -> None:
         summary = f"{kind.__name__}: {lines[0]}" if lines else kind.__name__
         interrupted = issubclass(kind, KeyboardInterrupt)
         ending = (130 if interrupted else 1, f"rank {rank()}: uncaught {summary}")
-        if sys.excepthook is end_step:
+        caller = sys._getframe().f_back
+        if caller is None or sys.excepthook is end_step:
             abort(*ending)
         # Another hook has called this one. That of torch.distributed collects what is printed here,
         # and prints it only later.
-        _abort_after(sys._getframe(1), ending)
+        _abort_after(caller, ending)
 
     sys.excepthook = end_step
 
