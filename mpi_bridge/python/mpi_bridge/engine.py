@@ -242,6 +242,15 @@ def joins() -> int:
     return count if session == world.session() else 0
 
 
+def session_and_joins() -> tuple[int, int]:
+    """Return what changes with each shutdown() and with each join().
+
+    Until then a rank that has joined, or failed, may have missed what the others agreed upon or
+    counted.
+    """
+    return world.session(), joins()
+
+
 class Prepared:
     """An operation that is submitted again and again on the same buffers."""
 

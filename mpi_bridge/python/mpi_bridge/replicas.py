@@ -54,17 +54,29 @@ class Checks:
         self._every = interval()
         self._before_first = -1 if at_begin else 0
         self._steps = self._before_first  # completed
-        self._session = world.session()
+        self._counted_since = engine.session_and_joins()
 
     def is_due(self) -> bool:
         """Count a step; tell whether compare() must follow. The same on all ranks."""
         if not self._every:
             return False
-        if self._session != world.session():
-            # A failure may have come to the ranks in different steps.
-            self._session, self._steps = world.session(), self._before_first
+        if self._counted_since != engine.session_and_joins():
+            # A failure, or the end of its data, may have come to each rank in another step.
+            self._counted_since, self._steps = engine.session_and_joins(), self._before_first
         self._steps += 1
         return self._steps > 0 and self._steps % self._every == 0
+
+    def require_same_interval(self) -> None:
+        """Collective: raise MismatchError on all ranks unless they compare after as many steps.
+
+        All ranks must call it, whatever their interval is, because others would wait for them.
+        """
+        value = min(interval(), _LARGEST - 1) + 1
+        if not self._are_same([value])[0]:
+            raise MismatchError(
+                f"{VARIABLE}: {self._what}: the ranks have different numbers of steps: "
+                f"{self._where(value)}; rank {world.rank()} has {interval()}"
+            )
 
     def compare(self, described: Sequence[str], hashes: Sequence[int]) -> None:
         """Collective: raise MismatchError on all ranks if a hash is not the same on all of them.

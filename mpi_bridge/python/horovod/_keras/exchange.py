@@ -22,6 +22,7 @@ from mpi_bridge import (
     MpiBridgeError,
     engine,
     process_sets,
+    replicas,
     world,
 )
 from mpi_bridge.datatype import Op
@@ -142,6 +143,7 @@ class Exchange:
             sparse = [f"{name}: {forms[i][0].name} at indices" for i, name in self._sparse]
             parts = "" if enough is None else f" in parts of {enough} bytes"
             lines = [*map(str, items), *sparse, f"{self.settings}{parts}"]
+            lines.append(f"{replicas.VARIABLE}={replicas.interval()}")
             self._plans[key] = Plan(blocks, lines)
         return self._plans[key]
 

@@ -13,8 +13,9 @@ from typing import Any, Callable
 
 import torch
 
-from mpi_bridge import Op, engine, world
+from mpi_bridge import Op, engine
 from mpi_bridge.engine import Kind
+from mpi_bridge.replicas import Checks
 
 from ..common.agreement import require_same
 from ..common.process_sets import ProcessSet, number_of
@@ -32,7 +33,7 @@ class AdasumMixin(WrappedMixin):
         self._compression = compression
         self._process_set = process_set
         self._place = Place(f"step.{next(iter(self._current_names().values()))}", process_set)
-        self._agreed_on: tuple[int, list[str]] | None = None  # the session, and the names
+        self._agreed_on: tuple[tuple[int, int], list[str]] | None = None  # when, and on which names
 
     def set_backward_passes_per_step(self, passes: int) -> None:
         """Accepted without effect: each rank adds up its gradients until step() in any case."""
@@ -80,7 +81,7 @@ class AdasumMixin(WrappedMixin):
         """
         names = self._current_names()
         number = number_of(self._process_set)
-        if self._agreed_on is None or self._agreed_on[0] != world.session():
+        if self._agreed_on is None or self._agreed_on[0] != engine.session_and_joins():
             self._agree(names, number)
         is_changed = self._agreed_on[1] != list(names.values())
         # An optimizer also steps on the gradient that a frozen parameter has kept.
@@ -103,4 +104,5 @@ class AdasumMixin(WrappedMixin):
     def _agree(self, names: dict[torch.Tensor, str], number: int) -> None:
         described = ", ".join(f"{name}:{described_tensor(p)}" for p, name in names.items())
         require_same("the parameters of DistributedOptimizer", described, number)
-        self._agreed_on = (world.session(), list(names.values()))
+        Checks("DistributedOptimizer", number).require_same_interval()
+        self._agreed_on = (engine.session_and_joins(), list(names.values()))

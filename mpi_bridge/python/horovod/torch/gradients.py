@@ -30,8 +30,9 @@ from typing import Any, Callable
 
 import torch
 
-from mpi_bridge import MismatchError, Op, engine, world
+from mpi_bridge import MismatchError, Op, engine
 from mpi_bridge.engine import Kind
+from mpi_bridge.replicas import Checks
 
 from ..common.agreement import require_same
 from ..common.handles import finish_all
@@ -95,8 +96,8 @@ class GradientReducer:
         self._known_sparse: set[torch.Tensor] = set()
         self._memory: GradientMemory | None = None
         self._agreed = False  # on the present names
-        self._has_met = False  # whether the ranks have compared their names in this session
-        self._session = world.session()
+        self._began_in = engine.session_and_joins()
+        self._has_met = False  # whether the ranks have compared their names since then
         self._hooks: dict[torch.Tensor, Any] = {}
         weakref.finalize(self, _remove_all, self._hooks)
         self._watch()
@@ -137,8 +138,9 @@ class GradientReducer:
     @property
     def is_in_flight(self) -> bool:
         """Whether there are complete gradients that synchronize() has not yet reduced."""
-        # Everything submitted before a shutdown() is lost with it.
-        return self._session == world.session() and bool(self._in_flight or self._held)
+        # Everything submitted before a shutdown() is lost with it, and a join ends the step.
+        is_of_now = self._began_in == engine.session_and_joins()
+        return is_of_now and bool(self._in_flight or self._held)
 
     def set_passes(self, passes: int) -> None:
         """Submit a gradient only after that many backward passes."""
@@ -154,7 +156,7 @@ class GradientReducer:
         if not self.is_active:
             return
         with self._lock:
-            self._begin_anew_after_shutdown()
+            self._begin_anew_after_shutdown_or_join()
             if parameter in self._in_flight or parameter in self._held:
                 raise AssertionError(
                     f"the gradient of {self._names[parameter]} was computed more than "
@@ -175,7 +177,7 @@ class GradientReducer:
         if not self.is_active:
             return
         with self._lock:
-            self._begin_anew_after_shutdown()
+            self._begin_anew_after_shutdown_or_join()
             try:
                 self._drop_absent(self._reduce_all())
                 if self._memory is None:
@@ -240,10 +242,11 @@ class GradientReducer:
             if p in self._groups and (self._sparse_as_dense or p not in self._known_sparse)
         )
 
-    def _begin_anew_after_shutdown(self) -> None:
-        if self._session == world.session():
+    def _begin_anew_after_shutdown_or_join(self) -> None:
+        # A rank without data joins before its first step, and would agree alone in a later one.
+        if self._began_in == engine.session_and_joins():
             return
-        self._session = world.session()
+        self._began_in = engine.session_and_joins()
         self._forget_step()
         self._set_travelling({})
         self._agreed = self._has_met = False
@@ -304,6 +307,7 @@ class GradientReducer:
         if (numbers[:2] + numbers[2:] != _MORE_THAN_ANY).any():
             require_same("the parameters of DistributedOptimizer", described, number)
             raise MismatchError("ranks have different backward_passes_per_step")
+        Checks("DistributedOptimizer", number).require_same_interval()
         self._agreed = True
 
     def _place(self, parameter: torch.Tensor) -> Place:

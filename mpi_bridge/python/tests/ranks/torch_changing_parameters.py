@@ -246,6 +246,21 @@ def check_layers_that_are_unfrozen_after_a_rank_has_joined():
     hvd.broadcast_parameters(model.state_dict(), root_rank=SIZE - 1)
 
 
+def check_a_rank_whose_first_step_comes_after_a_join():
+    for options in MODES:
+        if options.get("op") == hvd.Adasum:
+            continue  # its steps cannot run while a rank has joined
+        model = make()
+        _, optimizer = optimizer_of(model, **options)
+        if RANK:
+            take_steps(model, optimizer, 2, passes_of(options))
+        hvd.join()
+        hvd.broadcast_parameters(model.state_dict(), root_rank=SIZE - 1)
+        hvd.broadcast_optimizer_state(optimizer, root_rank=SIZE - 1)
+        take_steps(model, optimizer, 3, passes_of(options))
+        require_equal_models(f"{options}", model)
+
+
 def check_unfrozen_in_a_process_set():
     if SIZE == 1:
         return

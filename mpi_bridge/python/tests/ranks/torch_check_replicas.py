@@ -130,6 +130,36 @@ def check_ranks_that_have_joined():
     hvd.join()
 
 
+def check_epochs_after_ranks_have_joined():
+    """Rank r has r batches in the first epoch, and as many as the others in the second."""
+    with Switched("2"):
+        model, optimizer = distributed()
+        train(model, optimizer, steps=RANK)
+        hvd.join()
+        hvd.broadcast_parameters(model.state_dict(), root_rank=LAST)
+        hvd.broadcast_optimizer_state(optimizer, root_rank=LAST)
+        train(model, optimizer, steps=3)
+        if SIZE > 1:
+            change(model.rare, bits_of(2.0))
+            text = check.raises(hvd.HorovodInternalError, lambda: train(model, optimizer, steps=1))
+            check.equal(text, "after step 4, " in text, True)
+    hvd.join()
+
+
+def check_ranks_with_different_intervals_are_an_error():
+    if SIZE == 1:
+        return
+    for op in (hvd.Average, hvd.Adasum):
+        for numbers in (("0", "1"), ("2", "3")):
+            with Switched(numbers[RANK == LAST]):
+                model, optimizer = distributed(op=op)
+                text = check.raises(
+                    hvd.HorovodInternalError,
+                    lambda: train(model, optimizer, steps=1),  # noqa: B023
+                )
+            check.equal(text, f"rank {RANK} has {numbers[RANK == LAST]}" in text, True)
+
+
 def check_a_process_set():
     if SIZE == 1:
         return
