@@ -45,6 +45,7 @@ def create(options: Any, _backend_options: Any = None) -> EngineProcessGroup | E
         if _is_set_by_user(options.timeout):
             world.set_timeout(options.timeout.total_seconds())
         process_sets.look_for_gpus()
+        replicas.require_same_interval()
         process_set = ProcessSet(engine.WORLD, is_of_default_group=True)
     else:
         if _is_set_by_user(options.timeout):

@@ -14,7 +14,7 @@ import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from .. import replicas, torch_replicas
+from .. import engine, replicas, torch_replicas
 from ..replicas import Checks
 from .process_group import EngineBackend, EngineProcessGroup
 
@@ -28,6 +28,11 @@ def watch() -> None:
     if not _is_watching and replicas.interval() > 0:
         register_module_forward_pre_hook(_before_forward)
         _is_watching = True
+
+
+def require_same_interval() -> None:
+    """Collective over all ranks: raise MismatchError if the variable is not the same on them."""
+    Checks("DistributedDataParallel", engine.WORLD).require_same_interval()
 
 
 def _before_forward(module: torch.nn.Module, _inputs: Any) -> None:

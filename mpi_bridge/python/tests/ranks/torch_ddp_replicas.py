@@ -60,5 +60,19 @@ def check_a_difference_is_named_with_its_ranks():
         check.equal(text, f"another on [{LAST}]" in text, True)
 
 
+def check_ranks_with_different_intervals_are_an_error():
+    if SIZE == 1:
+        return
+    dist.destroy_process_group()
+    for number in ("0", "3"):
+        os.environ["MPI_BRIDGE_CHECK_REPLICAS"] = number if RANK == LAST else "2"
+        text = check.raises(
+            mpi_bridge.MismatchError, lambda: dist.init_process_group("mpi_bridge")
+        )
+        check.equal(text, f"another on [{LAST}]" in text or SIZE == 2, True)
+    os.environ["MPI_BRIDGE_CHECK_REPLICAS"] = "2"
+    dist.init_process_group("mpi_bridge")
+
+
 if __name__ == "__main__":
     rows.run(globals())
