@@ -231,6 +231,8 @@ class GradientReducer:
 
     def _set_travelling(self, names: dict[torch.Tensor, str]) -> None:
         self._travelling = names
+        # Those that are gone have travelled for the last time.
+        self._known_sparse.intersection_update(self._names)
         self._count_groups(self._travelling)
         self._memory = None
 
@@ -270,7 +272,10 @@ class GradientReducer:
 
     def _submit(self, parameter: torch.Tensor) -> None:
         if parameter.grad is None or not self._needs_gradient(parameter):
-            self._absent[parameter], parameter.grad = parameter.grad, None
+            old = parameter.grad
+            if old is not None and self._memory is not None and parameter in self._memory:
+                old = old.clone()  # zeros will travel in its memory
+            self._absent[parameter], parameter.grad = old, None
         gradient = parameter.grad
         if gradient is None and parameter in self._known_sparse:
             gradient = _no_rows(parameter)

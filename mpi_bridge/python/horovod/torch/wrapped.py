@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 import torch
@@ -35,6 +35,7 @@ class WrappedMixin:
     _parameter_names: dict[torch.Tensor, str]
     _process_set: ProcessSet
     _replicas: Checks | None = None
+    _added_names: Mapping[torch.Tensor, str] = {}  # of present parameters; made up
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
@@ -71,10 +72,17 @@ class WrappedMixin:
     def _current_names(self) -> dict[torch.Tensor, str]:
         """Return the present parameters with their names; what has no name yet gets one."""
         parameters = [p for group in self.param_groups for p in group["params"]]
-        unnamed = [p for p in parameters if p not in self._parameter_names]
-        if unnamed:
-            self._parameter_names.update(made_up_names(unnamed))
-        return {p: self._parameter_names[p] for p in parameters}
+        added = [p for p in parameters if p not in self._parameter_names]
+        unnamed = [p for p in added if p not in self._added_names]
+        made_up = made_up_names(unnamed) if unnamed else {}
+        # Those that the script has replaced are forgotten, so that their memory is released.
+        self._added_names = {
+            p: made_up[p] if p in made_up else self._added_names[p] for p in added
+        }
+        return {
+            p: self._added_names[p] if p in self._added_names else self._parameter_names[p]
+            for p in parameters
+        }
 
     def _has_stepped(self) -> None:
         """Collective: do what follows each step."""

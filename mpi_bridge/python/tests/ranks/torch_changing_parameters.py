@@ -5,6 +5,9 @@ Breaks when the gradient of one is not reduced, so that the ranks' models drift 
 error, or when ranks wait for a gradient that one of them does not compute.
 """
 
+import gc
+import weakref
+
 import check
 import rows
 import torch
@@ -206,6 +209,35 @@ def check_parameters_that_are_replaced():
         take_steps(model, optimizer, 3, passes_of(options))
         require_moved(f"{options}", model.base.weight, before)
         require_equal_models(f"{options}", model)
+
+
+def check_replaced_parameters_are_released():
+    for options in ({}, {"op": hvd.Adasum}, {"gradient_as_bucket_view": True}):
+        model = make(sparse="op" not in options)
+        optimizer = wrap(torch.optim.SGD(model.parameters(), lr=0.1), **options)
+        replaced = []
+        for _ in range(3):
+            layer = nn.Embedding(6, 4, sparse=model.words.sparse)
+            layer.weight = nn.Parameter(torch.ones(6, 4))
+            replaced.append(weakref.ref(layer.weight))
+            model.words = layer
+            optimizer.param_groups[0]["params"][0] = layer.weight
+            take_steps(model, optimizer, 2)
+        del layer
+        gc.collect()
+        check.equal(f"{options}", [each() is None for each in replaced], [True, True, False])
+
+
+def check_the_old_gradient_of_a_frozen_parameter_stays():
+    for options in ({}, {"gradient_as_bucket_view": True}):
+        model = make()
+        _, optimizer = optimizer_of(model, **options)
+        take_steps(model, optimizer, 2)
+        freeze(model.base)
+        old = model.base.weight.grad.clone()
+        for _ in range(2):
+            optimizer.synchronize()
+            check.equal(f"{options}", model.base.weight.grad, old)
 
 
 def check_parameters_that_only_one_rank_adds_are_an_error():

@@ -35,7 +35,7 @@ def check_names_of_the_parameters():
     optimizer = wrap(torch.optim.SGD([model.common.weight], lr=0.1))
     check.equal("without names", len(optimizer._parameter_names), 1)
     optimizer.add_param_group({"params": [model.rare]})
-    check.equal("added later", model.rare in optimizer._parameter_names, True)
+    check.equal("added later", model.rare in optimizer._current_names(), True)
 
 
 def check_a_group_of_parameters_added_later():
