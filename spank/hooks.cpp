@@ -71,7 +71,10 @@ BATCHAI_EXPORT int slurm_spank_init_post_opt(spank_t handle, int ac, char* av[])
     const int status = guarded("submission", -1, [&] {
         const bool new_allocation =
             spank_context() == S_CTX_ALLOCATOR || getenv("SLURM_JOB_ID") == nullptr;
-        return spank::hand_over_if_asked(handle, spank::read_settings(ac, av), new_allocation);
+        const int handed =
+            spank::hand_over_if_asked(handle, spank::read_settings(ac, av), new_allocation);
+        spank::component_has_ended();
+        return handed;
     });
     // Slurm would ignore the error code of an optional plugin and submit the job without its plan.
     if (status < 0) exit(1);

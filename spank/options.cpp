@@ -3,6 +3,7 @@
 
 #include <array>
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -22,27 +23,15 @@ Options& given() {
     return *value;
 }
 
-// Returns whether srun starts several components. It takes each ":" among its words for their
-// border. sbatch and salloc give their script words that may be anything; is_heterogeneous() in
-// submit_side.cpp is for them.
-bool is_srun_of_components() {
-    if (spank_context() != S_CTX_LOCAL) return false;
-    std::ifstream words("/proc/self/cmdline");
-    std::string word;
-    while (std::getline(words, word, '\0')) {
-        if (word == ":") return true;
-    }
-    return false;
-}
-
 extern "C" int option_given(int id, const char* argument, int /*remote*/) noexcept {
     try {
         if (id == ignore_container) {
             given().ignore_container = true;
             return 0;
         }
-        // Slurm would complain of an option that cli_filter.lua has set.
-        if (is_srun_of_components()) {
+        // Slurm would complain of an option that cli_filter.lua has set. Within a job, srun applies
+        // the job's own option to each component of a step.
+        if (getenv("SLURM_JOB_ID") == nullptr && is_srun_of_components()) {
             slurm_error("batchai: %s", BATCHAI_NO_HET_JOBS);
             return -1;
         }
@@ -129,6 +118,20 @@ void register_options(spank_t handle) {
 
 const Options& options() {
     return given();
+}
+
+void component_has_ended() {
+    given().job_json_count = 0;
+}
+
+bool is_srun_of_components() {
+    if (spank_context() != S_CTX_LOCAL) return false;
+    std::ifstream words("/proc/self/cmdline");
+    std::string word;
+    while (std::getline(words, word, '\0')) {
+        if (word == ":") return true;
+    }
+    return false;
 }
 
 bool job_json_was_given(spank_t handle) {

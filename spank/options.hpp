@@ -11,7 +11,8 @@ namespace batchai::spank {
 // inherited from the environment before those of its command line; the last one counts.
 struct Options {
     std::string job_json;
-    int job_json_count = 0;  // how often it was given, in the environment and on the command line
+    // How often it was given for this component, in the environment and on the command line.
+    int job_json_count = 0;
     bool ignore_container = false;
     std::string job_image;
     std::string fault;  // why nothing is to be submitted; empty: no fault
@@ -31,6 +32,15 @@ void register_options(spank_t handle);
 
 // Returns what the callbacks have collected. Valid on the submitting side from init_post_opt on.
 [[nodiscard]] const Options& options();
+
+// init_post_opt, at its end: srun applies the options of the environment again to each component of
+// a step, and calls the hook after each.
+void component_has_ended();
+
+// Returns whether srun starts several components. It takes each ":" among its words for their
+// border. sbatch and salloc give their script words that may be anything; is_heterogeneous() in
+// submit_side.cpp is for them.
+[[nodiscard]] bool is_srun_of_components();
 
 // On a node: returns whether the step has --job-json, or --job-image, which has a meaning only with
 // --job-json. Works in any hook from user_init to task_exit.

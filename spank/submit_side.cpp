@@ -391,10 +391,18 @@ int hand_over_if_asked(spank_t handle, const Settings& settings, bool new_alloca
         return -1;
     }
     const std::string file = resolved(options().job_json);
+    const auto marker = marker_of_filter(of_filter, getpid());
+    const bool has_new_plan =
+        marker || new_allocation || needs_hand_over(options(), inherited, file);
+    // A step of several components has one environment, and so one plan.
+    if (has_new_plan && is_srun_of_components()) {
+        slurm_error("batchai: %s", BATCHAI_NO_HET_JOBS);
+        return -1;
+    }
     int status = 0;
-    if (const auto marker = marker_of_filter(of_filter, getpid()))
+    if (marker)
         status = set_marker(handle, *marker, file) ? 0 : -1;
-    else if (new_allocation || needs_hand_over(options(), inherited, file))
+    else if (has_new_plan)
         status = hand_over(handle, settings, file);
     else
         remove_noted_secrets();

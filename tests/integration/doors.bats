@@ -173,7 +173,7 @@ SH
 # in other words is taken for another.
 @test "an option that contradicts the file is refused with both values, at each door" {
     local before
-    before=$(as_user scontrol show config | sed -n 's/^NEXT_JOB_ID *= *//p')
+    before=$(next_job)
     for words in "sbatch --wrap=true" "srun true" "salloc true"; do
         # shellcheck disable=SC2086
         run with_site plain ${words%% *} -N3 --job-json="$share/small.json" ${words#* }
@@ -197,7 +197,7 @@ SH
     [[ $status -ne 0 && $output == *"--nodes=1 contradicts"* ]]
     run with_site plain salloc --nice=7 --job-json="$share/odd-plain.json" true
     [[ $status -ne 0 && $output == *"--nice=7 contradicts"*"asks for 0 (schedulingPriority)"* ]]
-    [[ $(as_user scontrol show config | sed -n 's/^NEXT_JOB_ID *= *//p') -eq $before ]]
+    [[ $(next_job) -eq $before ]]
     with_site plain salloc --time=5:00 --nice=1000 --job-json="$share/low.json" true
 }
 

@@ -240,8 +240,8 @@ is_task_7() { is_of_this_job && has SLURM_ARRAY_TASK_ID=7 && has SLURM_ARRAY_TAS
 
 # Breaks when a component without a job file gets that of another one, or the user hears of sizes only.
 @test "--job-json is refused on each component of a heterogeneous job, with the reason" {
-    local words queued
-    queued=$(as_user squeue -h -o %A | sort -u | wc -l)
+    local words before
+    before=$(next_job)
     here bash -c "printf '%s\n' '#!/bin/bash' '#SBATCH --job-json=inner.json' '#SBATCH hetjob' '#SBATCH -n1' true > het.sh"
     while read -r words; do
         # shellcheck disable=SC2086 # words
@@ -257,7 +257,7 @@ salloc --job-json=inner.json : -N1 -n1 true
 salloc -N1 -n1 : --job-json=inner.json true
 srun --job-json=inner.json true : -N1 -n1 true
 END
-    [[ $(as_user squeue -h -o %A | sort -u | wc -l) -eq $queued ]]
+    [[ $(next_job) -eq $before ]]
     # And in such a job, batchai run says so.
     here sbatch --quiet -N1 -n1 -o "$share/het.out" : -N1 -n1 --wrap 'batchai run --job-json=inner.json; echo $? > het.rc' ||
         here sbatch --quiet -N1 -n1 -o "$share/het.out" --wrap 'batchai run --job-json=inner.json; echo $? > het.rc' : -N1 -n1

@@ -123,6 +123,10 @@ put() {
 # job_state ID: Slurm's word for the state of a job or step, from accounting.
 job_state() { as_user sacct -n -P -X -j "$1" -o State; }
 
+# next_job: the number that the controller gives the next job. Neither accounting nor the queue tells what
+# was submitted: slurmdbd hears of a job a moment later, and earlier jobs leave the queue.
+next_job() { as_user scontrol show config | grep -oP '^NEXT_JOB_ID *= *\K\d+$'; }
+
 # job_is ID STATE: for wait_until.
 job_is() { [[ $(job_state "$1") == "$2" ]]; }
 

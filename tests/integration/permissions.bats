@@ -72,9 +72,6 @@ refused() {
     [[ $status -ne 0 && $output == *"$words"* && $'\n'$output != *$'\n'ran* && ${#output} -lt 6000 ]]
 }
 
-# The number that the controller gives the next job.
-next_job() { as_user scontrol show config | sed -n 's/^NEXT_JOB_ID *= *//p'; }
-
 # Breaks when a job's directory can be entered by others, or its plan runs for somebody else.
 @test "another user's job can be neither read nor run" {
     hand_over

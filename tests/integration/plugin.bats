@@ -125,9 +125,24 @@ SCRIPT
     [[ $status -eq 0 && $output == *from-the-share* && $output == *2* ]]
 }
 
-# The number that the controller gives the next job. Accounting is no measure of what was submitted:
-# slurmdbd hears of a job a moment later than the controller.
-next_job() { as_user scontrol show config | sed -n 's/^NEXT_JOB_ID *= *//p'; }
+# Breaks when the job's own option, which Slurm applies to each component of a step, is taken for that
+# of a heterogeneous job, or for a new wish: the file's name means nothing in another directory.
+@test "a step of several programs runs in the job's plan, and has none of its own" {
+    job 2
+    as_user cp "$share/job.json" "$share/other.json"
+    as_user bash -c "cat > $share/several.sh" << SH
+#!/bin/bash
+cd / && srun -N1 -n1 printenv BATCHAI_SANDBOX : -N1 -n1 printenv BATCHAI_SANDBOX
+echo "digest \$BATCHAI_PLAN_DIGEST"
+srun --job-json=$share/other.json -N1 -n1 echo ran : -N1 -n1 echo ran
+echo "status \$?"
+SH
+    with_site env -C "$share" sbatch --quiet --wait --output="$share/several.txt" --job-json=job.json several.sh
+    run as_user cat "$share/several.txt"
+    echo "$output"
+    [[ $(grep -cxF "$(sed -n 's/^digest //p' <<< "$output")" <<< "$output") -eq 2 ]]
+    [[ $output == *"heterogeneous jobs cannot have --job-json"*"status 1"* && $output != *ran* ]]
+}
 
 # Breaks when a fault is found only after the submission, or shown without its place.
 @test "a bad file is refused with its position and nothing is submitted" {
