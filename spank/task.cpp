@@ -77,7 +77,7 @@ void refuse_without_marker(spank_t handle) {
     refuse(handle,
            "--job-json was given, but the plan did not reach this node, so the task is not run "
            "without its mounts and environment\nhint: with --export=NONE or a list, also export "
-           "BATCHAI_PLAN and BATCHAI_PLAN_DIGEST (--export=ALL does)");
+           "BATCHAI_PLAN, BATCHAI_PLAN_DIGEST and BATCHAI_SLURM_JOB (--export=ALL does)");
 }
 
 bool is_first_of_node(spank_t handle) {
