@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "spank/protocol.h"
-#include "spank/rank_environment.hpp"
 #include "spank/stepd.hpp"
 
 namespace batchai::spank {
@@ -15,6 +14,9 @@ namespace batchai::spank {
 namespace {
 
 constexpr std::size_t longest_number = 10;
+// Our parts set some fifty, and two for each input and output of the job file. Slurm searches the
+// whole environment for each that is removed, as root.
+constexpr std::size_t most_variables = 1000;
 // Slurm's word for "no task".
 constexpr std::uint32_t no_value = 0xfffffffeU;
 
@@ -64,6 +66,19 @@ ThisJob job_of_slurmstepd(spank_t handle, std::uint32_t id) {
     return job;
 }
 
+// Returns the entries of the list in the order of the alphabet.
+std::vector<std::string_view> entries_of(std::string_view list) {
+    std::vector<std::string_view> entries;
+    while (!list.empty()) {
+        const std::size_t comma = list.find(',');
+        entries.push_back(list.substr(0, comma));
+        list.remove_prefix(std::min(list.size(), entries.back().size() + 1));
+    }
+    std::sort(entries.begin(), entries.end());
+    return entries;
+}
+
+// Refuses the step if it has more of them than our parts set.
 void remove_variables_of_another_job(spank_t handle) {
     char** environment = nullptr;
     if (spank_get_item(handle, S_JOB_ENV, &environment) != ESPANK_SUCCESS || environment == nullptr)
@@ -71,6 +86,16 @@ void remove_variables_of_another_job(spank_t handle) {
     std::vector<std::string> names = variables_of_a_job(environment);
     for (std::string& name : inherited_options(environment))
         names.push_back(std::move(name));
+    if (names.size() > most_variables) {
+        spank_unsetenv(handle, BATCHAI_PLAN_VARIABLE);
+        sandbox().wanted = true;
+        sandbox().failure = "the environment has " + std::to_string(names.size()) +
+                            " variables of batchai that belong to another job; at most " +
+                            std::to_string(most_variables) +
+                            " are removed\nhint: unset BATCHAI_SLURM_JOB and the variables that "
+                            "begin with " BATCHAI_AZURE_PREFIX;
+        return;
+    }
     for (const std::string& name : names)
         spank_unsetenv(handle, name.c_str());
 }
@@ -102,10 +127,13 @@ std::vector<std::string> variables_of_a_job(char* const* environment) {
     }
     std::vector<std::string> names;
     if (!is_of_a_job) return names;
+    // Our parts set no longer list.
+    if (of_ranks.size() > BATCHAI_RANK_VARIABLES_LIMIT) of_ranks = {};
+    const std::vector<std::string_view> listed = entries_of(of_ranks);
     for (char* const* entry = environment; *entry != nullptr; ++entry) {
         const std::string_view name = name_of(*entry);
         if (name.starts_with(BATCHAI_AZURE_PREFIX) || is_one_of(name, variables) ||
-            is_listed(of_ranks, *entry))
+            std::binary_search(listed.begin(), listed.end(), std::string_view(*entry)))
             names.emplace_back(name);
     }
     return names;

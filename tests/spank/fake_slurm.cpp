@@ -125,6 +125,7 @@ spank_err_t spank_setenv(spank_t, const char* name, const char* value, int overw
 
 spank_err_t spank_unsetenv(spank_t, const char* name) {
     if (slurm().context != S_CTX_REMOTE) return ESPANK_NOT_REMOTE;
+    ++slurm().removals;
     slurm().environment.erase(name);
     return success;
 }

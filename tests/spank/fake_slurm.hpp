@@ -35,6 +35,7 @@ struct Slurm {
     std::map<std::string, spank_option> registered;
     std::map<std::string, std::string> control;  // goes to slurmctld with the job
     std::vector<std::string> log;
+    unsigned int removals = 0;  // calls of spank_unsetenv
     // What S_JOB_ENV points to.
     std::vector<std::string> entries;
     std::vector<char*> pointers;

@@ -317,6 +317,35 @@ TEST_F(Step, OfAJobWithThePlanOfAnotherOneIsAPlainOne) {
     EXPECT_THAT(refused.errors, HasSubstr("is that of job 4710"));
 }
 
+// The user may set anything, and root searches the environment for each name.
+TEST_F(Step, IsRefusedWithoutMuchWorkForRootWhenAnotherJobLeftTooManyVariables) {
+    submit();
+    slurm().environment[BATCHAI_SLURM_JOB_VARIABLE] = "4710 0";
+    for (int i = 0; i < 2000; ++i)
+        slurm().environment["AZ_BATCH" + std::to_string(i)] = "";
+    const Ended ended = fake::in_process([&] {
+        slurm().context = S_CTX_REMOTE;
+        fake::Plugin plugin({"runtime_directory=" + runtime_directory()});
+        plugin.call("slurm_spank_init");
+        plugin.call("slurm_spank_init_post_opt");
+        std::printf("%u", slurm().removals);
+        return 0;
+    });
+    EXPECT_EQ(ended.output, "1");
+    const Ended refused = run("echo ran");
+    EXPECT_EQ(refused.exit_code, 1);
+    EXPECT_EQ(refused.output, "");
+    EXPECT_THAT(refused.errors, HasSubstr("variables of batchai that belong to another job"));
+}
+
+TEST_F(Step, OfAnotherJobReadsNoLongerListOfRankVariablesThanOursIs) {
+    slurm().environment[BATCHAI_SLURM_JOB_VARIABLE] = "4710 0";
+    slurm().environment["RANK"] = "3";
+    slurm().environment[BATCHAI_RANK_VARIABLES_VARIABLE] =
+        std::string(BATCHAI_RANK_VARIABLES_LIMIT, ',') + "RANK=3";
+    EXPECT_EQ(run("echo $RANK$BATCHAI_RANK_VARIABLES").output, "3\n");
+}
+
 TEST_F(Step, OfTheBatchScriptTellsTheOthersWhichJobTheyBelongTo) {
     submit();
     slurm().environment["SLURM_ARRAY_TASK_ID"] = "5";  // of a job around this one
