@@ -46,7 +46,7 @@ const FaultCase key_faults[] = {
                      "{\"id\": \"B\", \"path\": \"/database\"}],\n"
                      "\"mountVolumes\": {\"unmanagedFileSystems\": [{\"mountCommand\": \"m\", "
                      "\"relativeMountPath\": \"data\"}]}"),
-     5, 42, 9, "W106",
+     5, 42, 9, "W107",
      "\"/data/x\" is a path of the node, not of the volume \"data\"; did the shell replace "
      "\"$AZ_BATCHAI_JOB_MOUNT_ROOT\"? Quote the word that ends a here-document: << 'EOF'"},
     {"RetiredKeyAtTop", "{\"location\": \"eastus\"," + with_properties("\"$c\":1").substr(1), 1, 2,
