@@ -186,10 +186,8 @@ base::Result<void> LineMerger::begin_again(std::size_t number, int file) {
     base::Result<void> outcome;
     if (auto appended = append_to_own(number, missing(source.own)); !appended)
         outcome = std::move(appended);
-    std::string line(missing(source.target));
-    // What other sources print must not be taken for the end of this line.
-    if (sources_.size() > 1 && !line.empty() && !line.ends_with('\n')) line += '\n';
-    if (auto appended = append_to_target(source, line); !appended) outcome = std::move(appended);
+    if (auto appended = append_to_target(source, missing(source.target)); !appended)
+        outcome = std::move(appended);
     if (source.copied() < source.seen)
         lost_ = base::Error{.what = "a task truncated it before all that was seen of it was copied",
                             .where = source.path};

@@ -29,7 +29,7 @@ TEST(FirstErrorLine, IsElseTheLastThingSaid) {
 }
 
 TEST(FirstErrorLine, CarriesNoControlCharacters) {
-    EXPECT_EQ(first_error_line("error: \033[31mred\n"), "error:  [31mred");
+    EXPECT_EQ(first_error_line("error: \033[31mred\n"), "error: \uFFFD[31mred");
 }
 
 struct Said {

@@ -76,9 +76,7 @@ class WrappedMixin:
         unnamed = [p for p in added if p not in self._added_names]
         made_up = made_up_names(unnamed) if unnamed else {}
         # Those that the script has replaced are forgotten, so that their memory is released.
-        self._added_names = {
-            p: made_up[p] if p in made_up else self._added_names[p] for p in added
-        }
+        self._added_names = {p: made_up[p] if p in made_up else self._added_names[p] for p in added}
         return {
             p: self._added_names[p] if p in self._added_names else self._parameter_names[p]
             for p in parameters

@@ -66,9 +66,7 @@ def check_ranks_with_different_intervals_are_an_error():
     dist.destroy_process_group()
     for number in ("0", "3"):
         os.environ["MPI_BRIDGE_CHECK_REPLICAS"] = number if RANK == LAST else "2"
-        text = check.raises(
-            mpi_bridge.MismatchError, lambda: dist.init_process_group("mpi_bridge")
-        )
+        text = check.raises(mpi_bridge.MismatchError, lambda: dist.init_process_group("mpi_bridge"))
         check.equal(text, f"another on [{LAST}]" in text or SIZE == 2, True)
     os.environ["MPI_BRIDGE_CHECK_REPLICAS"] = "2"
     dist.init_process_group("mpi_bridge")
