@@ -182,11 +182,14 @@ base::Result<StepResult> SrunRunner::run(const StepRequest& request) {
         }
     }
     srun_ = nullptr;
-    // Reads what srun left in the pipe. The wait is bounded, because a child of srun may hold the
-    // other end open.
+    // Reads what srun and the held tasks left behind. The wait is bounded, because a child of srun
+    // may hold the other end open.
     pollfd rest{read_end, POLLIN, 0};
     while (stream_open && ::poll(&rest, 1, 1000) > 0)
         stream_open = base::drain(read_end, result.messages, message_limit);
+    for (pollfd said{gate.descriptor(), POLLIN, 0}; said.fd >= 0 && ::poll(&said, 1, 1000) > 0;
+         said.fd = gate.descriptor())
+        gate.listen();
     drop_noise(result.messages);
     result.exit_code = base::shell_exit_code(*status);
     look_at_starts(request, gate.awaited(), result);
