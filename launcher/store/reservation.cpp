@@ -25,11 +25,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using std::chrono::seconds;
+
 constexpr std::string_view reserved_prefix = ".reserved.";
 // claim() gives this prefix to a marker. The file stays only if the claimant died right after that.
 constexpr std::string_view claimed_prefix = ".claimed.";
 
-using std::chrono::seconds;
+// How long a process that may still live can be silent before its reservation counts as abandoned.
+// One of this host's name that another boot has started is most likely gone, but two machines can
+// have one name.
+seconds allowed_silence(const base::Holder& holder) {
+    constexpr std::chrono::minutes after_restart{2};
+    const base::Holder self = base::Holder::self();
+    const bool of_another_boot =
+        !holder.host.empty() && holder.host == self.host && holder.boot != self.boot;
+    return of_another_boot ? after_restart : longest_silence;
+}
 
 // Returns the time by the clock of the machine that has the files, which may differ from ours.
 std::time_t time_of_files(const fs::path& home) {
@@ -60,7 +71,8 @@ base::Result<std::optional<Marker>> marker_in(const fs::path& directory, std::ti
     const auto text = base::read_file(path, 4096);
     if (!text || lstat(path.c_str(), &status) != 0) return std::nullopt;
     // The text of a claim is still that of the marker, so only its age counts. A claimant needs
-    // only moments, and the rename that made the claim set the ctime of the file.
+    // only the time of some questions to Slurm, and the rename that made the claim set the ctime of
+    // the file.
     const bool reserved = found->starts_with(reserved_prefix);
     const std::time_t changed = reserved ? status.st_mtime : status.st_ctime;
     const seconds age(std::max<std::time_t>(now - changed, 0));
@@ -93,10 +105,7 @@ std::string marker_text() {
 bool is_abandoned(std::string_view text, seconds age) {
     const base::Holder holder = base::Holder::parse(text);
     if (holder.is_here()) return holder.is_gone();
-    // A process of this host does not live on after the host was started again.
-    const base::Holder self = base::Holder::self();
-    if (!holder.host.empty() && holder.host == self.host && holder.boot != self.boot) return true;
-    return age > longest_silence;
+    return age > allowed_silence(holder);
 }
 
 base::Error Unfinished::error(std::string_view job) const {
@@ -115,10 +124,12 @@ base::Error Unfinished::error(std::string_view job) const {
         fmt::format("the job \"{}\" is being created by process {}{} (last sign of life {} ago)",
                     job, holder.process,
                     holder.host.empty() ? "" : fmt::format(" on {}", holder.host), time_text(age));
-    if (!holder.is_here())
+    if (!holder.is_here()) {
+        const seconds allowed = allowed_silence(holder);
         error.hint += fmt::format(
             "; if that process has ended, the name is free again in {}, and on that host at once",
-            time_text(longest_silence - std::min<seconds>(age, longest_silence)));
+            time_text(allowed - std::min(age, allowed)));
+    }
     return error;
 }
 
@@ -140,12 +151,17 @@ base::Result<bool> reclaim(const fs::path& home, const fs::path& directory,
     if (has_record(directory)) return false;
     const auto marker = TRY(marker_in(directory, time_of_files(home)));
     if (!marker || !marker->abandoned) return false;
-    TRY(end_leftover(record::JobFiles(directory)));
     const fs::path claimed = directory / fmt::format("{}{}", claimed_prefix, base::random_uuid());
     if (std::rename((directory / marker->name).c_str(), claimed.c_str()) != 0) return false;
     // From here on only this process changes the directory. If a late commit() has left a record in
     // it, the job exists and is kept.
     if (has_record(directory)) return false;
+    // Only now: another claimant may have made the name its own before, with a job in Slurm.
+    if (auto ended = end_leftover(record::JobFiles(directory)); !ended) {
+        static_cast<void>(
+            std::rename(claimed.c_str(), (directory / marker_name(base::random_uuid())).c_str()));
+        return tl::unexpected(std::move(ended).error());
+    }
     TRY(discard(home, directory));
     return true;
 }

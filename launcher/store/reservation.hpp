@@ -28,8 +28,10 @@ namespace batchai::store {
 inline constexpr std::chrono::minutes longest_silence{5};
 
 // Returns whether the process that wrote this marker is certainly gone, or is one of another host
-// that has not refreshed it for `longest_silence`. `age` is the time since then. A text that is not
-// a marker is treated like one from another host.
+// that has not refreshed it for `longest_silence`. Two minutes are enough if the host has our name
+// but was started at another time: that is this host before a restart, or another of the same name.
+// `age` is the time since the last refresh. A text that is not a marker is treated like one from
+// another host.
 [[nodiscard]] bool is_abandoned(std::string_view text, std::chrono::seconds age);
 
 // A name that is reserved for a job without a record.
@@ -53,8 +55,9 @@ using EndLeftover = std::function<base::Result<void>(const record::JobFiles& fil
 // one caller, who may then move the directory.
 [[nodiscard]] bool claim(const std::filesystem::path& directory, std::string_view token);
 
-// Removes an abandoned reservation, after what was left elsewhere has been ended. Returns false if
-// the directory holds a job, or a reservation whose process may still be alive.
+// Removes an abandoned reservation, after what was left elsewhere has been ended. Of several
+// processes exactly one does both. Returns false for the others, and if the directory holds a job,
+// or a reservation whose process may still be alive.
 [[nodiscard]] base::Result<bool> reclaim(const std::filesystem::path& home,
                                          const std::filesystem::path& directory,
                                          const EndLeftover& end_leftover);
@@ -68,9 +71,9 @@ using EndLeftover = std::function<base::Result<void>(const record::JobFiles& fil
 // renamed to jobs/<name>. rename(2) refuses to replace a directory that is not empty, so exactly
 // one of two processes wins, also on NFS. The marker names the process. The next Store::reserve()
 // of the same name takes the name over if that process is gone (on the same host and boot there is
-// no such process, or another one with its id; or the host has been started again since), or if the
-// marker is from another host and has not been refreshed for minutes. A process that was only slow
-// then finds its marker gone: refresh() and commit() fail, and no job of it has started by then.
+// no such process, or another one with its id), or if the marker is from another host, or another
+// boot, and has not been refreshed for minutes. A process that was only slow then finds its marker
+// gone: refresh() and commit() fail, and no job of it has started by then.
 //
 // Has one owner and is used by one thread. Move-only.
 class JobReservation {

@@ -127,6 +127,25 @@ TEST_F(ReservationTest, ADirectoryStaysWhileWhatItsProcessHasLeftIsNotEnded) {
     EXPECT_THAT(store_.job(key_).error().what, HasSubstr("there is no job"));
 }
 
+TEST_F(ReservationTest, WhatAnAbandonedProcessHasLeftIsEndedByOneClaimant) {
+    leave_reserved(key_);
+    int ended = 0;
+    const auto end = [&](const record::JobFiles& /*files*/) -> base::Result<void> {
+        ++ended;
+        // Another process that wants the name while this one asks Slurm.
+        EXPECT_FALSE(store_
+                         .free_name(key_,
+                                    [&](const record::JobFiles& /*files*/) {
+                                        ++ended;
+                                        return base::Result<void>();
+                                    })
+                         .value());
+        return {};
+    };
+    EXPECT_TRUE(store_.free_name(key_, end).value());
+    EXPECT_EQ(ended, 1);
+}
+
 TEST_F(ReservationTest, ALivingReservationOfAnotherHostIsNamedAndTakenAfterMinutes) {
     leave_reserved(key_);
     const fs::path directory = store_.job_files(key_).directory();
@@ -218,9 +237,11 @@ TEST(Marker, AProcessNumberThatWasGivenAgainIsAbandoned) {
 TEST(Marker, OneFromBeforeARestartOfThisHostIsAbandoned) {
     base::Holder other = base::Holder::self();
     other.boot = "another-boot";
-    EXPECT_TRUE(is_abandoned(other.text(), std::chrono::seconds(0)));
+    EXPECT_TRUE(is_abandoned(other.text(), std::chrono::minutes(3)));
+    EXPECT_FALSE(is_abandoned(other.text(), std::chrono::seconds(30)))
+        << "another machine may have the same name";
     other.host += "-2";
-    EXPECT_FALSE(is_abandoned(other.text(), std::chrono::seconds(0)));
+    EXPECT_FALSE(is_abandoned(other.text(), std::chrono::minutes(3)));
 }
 
 }  // namespace
