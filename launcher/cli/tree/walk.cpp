@@ -201,7 +201,10 @@ base::Result<std::vector<std::string>> prepare_arguments(const CLI::App& app,
                 word.pop_back();
                 words.insert(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, std::string());
             } else if (word.find('=') == std::string::npos) {
-                TRY(check_value(at, *option, words, i));
+                if (auto value = check_value(at, *option, words, i); !value) {
+                    if (!unknown.empty()) break;
+                    return tl::unexpected(std::move(value).error());
+                }
                 if (option->get_items_expected_min() == 0 && i + 1 < words.size() &&
                     words[i + 1].starts_with('-'))
                     continue;
@@ -213,6 +216,8 @@ base::Result<std::vector<std::string>> prepare_arguments(const CLI::App& app,
         }
         if (visible_commands(*at.app).empty()) continue;
         const auto* next = command_named(*at.app, word);
+        // It may be the value of an option that is not known.
+        if (next == nullptr && !unknown.empty()) break;
         if (next == nullptr) return tl::unexpected(unknown_command(at, word));
         at.app = next;
         at.path.push_back(word);

@@ -123,6 +123,15 @@ TEST(Tree, TakesEveryCommandOfTheTutorialAndOfScripts) {
     }
 }
 
+TEST(Arguments, AnUnknownOptionIsNamedBeforeWhatFollowsFromIt) {
+    const auto command = prepared({"--foo", "bar", "job", "list"});
+    ASSERT_FALSE(command);
+    EXPECT_THAT(command.error().what, testing::HasSubstr("unknown option \"--foo\""));
+    const auto value = prepared({"job", "show", "--foo", "--name", "--output"});
+    ASSERT_FALSE(value);
+    EXPECT_THAT(value.error().what, testing::HasSubstr("unknown option \"--foo\""));
+}
+
 TEST(Tree, EveryVerbHasADescriptionAndAnExample) {
     const auto tree = make_tree();
     for (const auto& command : all_commands(tree->app)) {
