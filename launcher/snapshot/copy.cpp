@@ -21,8 +21,9 @@ namespace {
 
 class Copier {
   public:
-    Copier(const plan::Snapshot& snapshot, base::FileDescriptor from, base::Root to)
-        : snapshot_(snapshot), from_(std::move(from)), to_(std::move(to)) {}
+    Copier(const plan::Snapshot& snapshot, base::FileDescriptor from, base::Root to,
+           const std::function<base::Result<void>()>& tick)
+        : snapshot_(snapshot), from_(std::move(from)), to_(std::move(to)), tick_(tick) {}
 
     base::Result<void> add(const Entry& entry) {
         const std::size_t slash = entry.path.rfind('/');
@@ -63,6 +64,7 @@ class Copier {
                                            0600));
         if (!target.valid()) return base::system_error("create", copied);
         while (true) {
+            if (tick_) TRY(tick_());
             const ssize_t count = read(source.get(), chunk_.data(), chunk_.size());
             if (count < 0 && errno == EINTR) continue;
             if (count < 0) return base::system_error("read", original);
@@ -84,6 +86,7 @@ class Copier {
     const plan::Snapshot& snapshot_;
     base::FileDescriptor from_;
     base::Root to_;
+    const std::function<base::Result<void>()>& tick_;
     base::FileDescriptor place_;  // the directory of the copy that the last entry was put into
     std::string place_path_;
     std::int64_t bytes_ = 0;
@@ -113,7 +116,8 @@ base::Result<void> copy(const plan::Snapshot& snapshot, const Listing& listing,
         return base::system_error("create the directory", snapshot.directory);
     base::FileDescriptor from(open(snapshot.source.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!from.valid()) return base::system_error("read the directory", snapshot.source);
-    Copier copier(snapshot, std::move(from), TRY(base::open_private_directory(snapshot.directory)));
+    Copier copier(snapshot, std::move(from), TRY(base::open_private_directory(snapshot.directory)),
+                  tick);
     for (const Entry& entry : listing.entries) {
         if (tick) TRY(tick());
         TRY(copier.add(entry));
