@@ -80,8 +80,11 @@ void say_what_is_unfinished(const store::Store& store, const store::ExperimentKe
                            [&](const JobReport& report) { return report.job.key.job == name; });
     };
     std::erase_if(names, listed);
-    for (const std::string& name : store.abandoned_names(key, names))
-        warn(store.job({key.group, key.workspace, key.experiment, name}).error().text());
+    for (const std::string& name : store.abandoned_names(key, names)) {
+        const auto job = store.job({key.group, key.workspace, key.experiment, name});
+        // Its create may have recorded it meanwhile.
+        if (!job) warn(job.error().text());
+    }
 }
 
 Answer job_list(const ParentOptions& parents) {
