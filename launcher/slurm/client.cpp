@@ -127,7 +127,8 @@ base::Error refusal(std::string_view command, std::string_view standard_error) {
 
 bool gave_no_answer(const base::Error& error) {
     return error.exit_code == base::ExitCode::timed_out ||
-           error.what.find("timed out") != std::string::npos;
+           error.what.find("timed out") != std::string::npos ||
+           error.what.find("Zero Bytes were transmitted or received") != std::string::npos;
 }
 
 namespace {
@@ -319,8 +320,10 @@ Result<void> Client::cancel_tasks(const std::string& array_id, const std::vector
 }
 
 Result<std::vector<ScriptJob>> Client::jobs_of_script(const std::string& script) const {
-    const auto queue = TRY(ask({"squeue", "--noheader", fmt::format("--user={}", getuid()),
-                                fmt::format("--format={}", kScriptFormat)}));
+    // Those of hidden partitions count, and those that only clean up after themselves do not.
+    const auto queue =
+        TRY(ask({"squeue", "--noheader", "--all", "--states=PENDING,CONFIGURING,RUNNING,SUSPENDED",
+                 fmt::format("--user={}", getuid()), fmt::format("--format={}", kScriptFormat)}));
     if (queue.exit_code != 0) return refused("squeue", queue);
     return parse_script_jobs(queue.standard_output, script);
 }

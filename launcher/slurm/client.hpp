@@ -110,7 +110,7 @@ class Client {
                                                   const std::vector<int>& tasks,
                                                   bool only_queued) const;
 
-    // Returns the caller's jobs that have not ended and whose batch script is this file.
+    // Returns the caller's jobs that wait or run and whose batch script is this file.
     [[nodiscard]] base::Result<std::vector<ScriptJob>> jobs_of_script(
         const std::string& script) const;
 

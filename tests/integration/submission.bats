@@ -32,6 +32,7 @@ write_job() {
 write_commands() {
     write_home bin/sbatch << 'SH'
 #!/bin/bash
+[[ " $* " != *" --test-only "* ]] || exec /usr/bin/sbatch "$@"
 at() {
     [[ ${END_AT:-} == "$1" ]] || return 0
     kill -s "$END_BY" "$PPID"
@@ -68,6 +69,9 @@ SH
 
 # ended_at "NAME=VALUE …" WORDS…: batchai with those commands. It may be ended by the signal.
 ended_at() { batchai_with "PATH=$HOME_DIR/bin:/usr/bin:/bin $1" "${@:2}"; }
+
+# job_directory NAME: where the records of such a job are.
+job_directory() { echo "$HOME_DIR/records/groups/default/workspaces/default/experiments/default/jobs/$1"; }
 
 # queue: "ID STATE REASON NAME" of alice's jobs.
 queue() { as_user squeue -h -u alice -o '%F %T %r %j'; }
@@ -132,7 +136,8 @@ sbatch_has_ended() { prints_nothing lines_like '[s]batch' as_user ps -u alice -o
 
 # Breaks when the directory of a running job is given to another one.
 @test "a job that runs without a record keeps its directory" {
-    local id directory=$HOME_DIR/records/groups/default/workspaces/default/experiments/default/jobs/again
+    local id directory
+    directory=$(job_directory again)
     write_job long.json "touch $HOME_DIR/started; until [ -e $HOME_DIR/ended ]; do sleep 0.2; done; echo first"
     ended_at "END_AT=after-submission END_BY=KILL" job create --name again -f long.json || true
     wait_until 20 sbatch_has_ended
@@ -162,6 +167,33 @@ sbatch_has_ended() { prints_nothing lines_like '[s]batch' as_user ps -u alice -o
     [[ $(batchai job show --name held --query pendingReason.reason -o tsv) == JobHeldUser ]]
     as_user scontrol release "$(batchai job show --name held --query slurmJobId -o tsv)"
     run -0 batchai job wait --name held
+}
+
+# Breaks when a job that Slurm has taken late, after its create had given up, is found by nobody.
+@test "a job that Slurm took after its create had gone is ended by the next create of the name" {
+    local id directory
+    directory=$(job_directory late)
+    batchai job create --name first -f job.json -o none
+    as_user mkdir -p "$directory"
+    as_user cp "$(job_directory first)/batch.sh" "$directory/batch.sh"
+    id=$(as_user sbatch --parsable --hold -J late -o /dev/null "$directory/batch.sh")
+    as_user rm -r "$directory"
+    run -0 batchai job create --name late -f job.json -o none
+    [[ $output == *"Slurm job $id, which an interrupted command had left without a record, was ended"* ]]
+    run -0 batchai job wait --name late
+}
+
+# Breaks when a job that can never run is kept for ever, or one is refused that only has to wait.
+@test "a job that fits no nodes is refused at once, and one whose nodes are drained waits" {
+    run -4 batchai job create --name huge -f job.json -- --mem=100T
+    [[ $output == *"sbatch: "*"node configuration is not available"*"sinfo -Nl"* ]]
+    run -5 batchai job show --name huge
+    [[ -z $(queue) ]]
+    as_root_on login scontrol update 'NodeName=h[1-4]' State=DRAIN Reason=test
+    run batchai job create --name patient -f job.json -o none
+    as_root_on login scontrol update 'NodeName=h[1-4]' State=RESUME
+    [[ $status -eq 0 ]]
+    run -0 batchai job wait --name patient
 }
 
 # waits_for_its_time NAME: for wait_until; Slurm's scheduler has looked at it.

@@ -91,8 +91,6 @@ base::Result<store::ArrayRun> run_tasks_again(const store::Store& store,
     const auto script =
         files.batch_script_again(static_cast<int>(job.array_runs.size()) + 1).string();
     const base::HeldSignals held{signals_held_for_submission};
-    // An earlier command may have been killed before it recorded its array.
-    TRY(end_unrecorded(client, script));
     TRY(base::write_atomically(
         script, plan::batch_script(plan, launcher_path(), job.plan_digest, run.attempts_before),
         0700));

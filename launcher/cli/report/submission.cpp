@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/file.hpp"
 #include "cli/report/planning.hpp"
 #include "cli/terminal.hpp"
 #include "plan/make.hpp"
@@ -54,8 +55,16 @@ base::Result<void> release(const slurm::Client& client, const std::string& id,
     }
 }
 
-// Lets the job go with the plan's priority, which --hold has replaced by 0. Slurm heeds only that
-// of an operator.
+// Gives the job the plan's priority, which --hold has replaced by 0. Slurm heeds only that of an
+// operator. The job may run by now, so that nothing here ends the command.
+void restore_priority(const slurm::Client& client, const plan::Plan& plan, const std::string& id) {
+    const auto* const priority = option_named(plan, "priority");
+    if (priority == nullptr || !client.may_choose_priorities()) return;
+    if (const auto set = client.set_priority(id, priority->value); !set)
+        warn(fmt::format("Slurm job {} has not got --priority={}: {}", id, priority->value,
+                         set.error().text()));
+}
+
 base::Result<void> let_go(const slurm::Client& client, const plan::Plan& plan,
                           const std::string& id, const base::HeldSignals& held) {
     auto released = release(client, id, held);
@@ -65,22 +74,47 @@ base::Result<void> let_go(const slurm::Client& client, const plan::Plan& plan,
         error.hint = fmt::format("`scontrol release {}` lets it start", id);
         return tl::unexpected(std::move(error));
     }
-    const auto* const priority = option_named(plan, "priority");
-    if (priority != nullptr && client.may_choose_priorities())
-        return client.set_priority(id, priority->value);
+    restore_priority(client, plan, id);
     return {};
 }
 
 // Ends the job that Slurm may have taken although sbatch did not say so.
 base::Error without_leftover(const slurm::Client& client, const std::string& script,
                              base::Error error) {
-    if (is_refusal(error)) return error;
     const auto ended = end_unrecorded(client, script);
-    if (ended && *ended) return error;
+    if ((ended && *ended) || is_refusal(error) || !error.hint.empty()) return error;
     error.hint =
         "if Slurm takes the job after all, it is held and runs nothing: `squeue --me` shows it, "
         "and scancel removes it";
     return error;
+}
+
+bool fits_no_nodes(const base::Error& error) {
+    return error.what.find("node configuration is not available") != std::string::npos;
+}
+
+// Slurm does not ask whether a held job could ever run, and would keep one that cannot for ever.
+// sbatch --test-only gives the same answer while the nodes are only drained, so that a job that
+// waits for its time, as which Slurm judges it for good, is what decides.
+base::Result<void> check_nodes(const slurm::Client& client, plan::Plan plan,
+                               const std::string& script) {
+    constexpr std::size_t longest_script = 16UL << 20U;
+    const auto tested = client.test_submission(plan::sbatch_options(plan),
+                                               TRY(base::read_file(script, longest_script)),
+                                               submission_environment());
+    // Whatever else Slurm has to say, it says to the submission.
+    if (tested || !fits_no_nodes(tested.error())) return {};
+    auto& options = plan.allocation.options;
+    std::erase_if(options, [](const plan::SlurmOption& option) {
+        return option.name == "begin" || option.name == "mail-type";
+    });
+    options.push_back({.name = "begin", .value = "now+52weeks"});
+    const auto id = client.submit(plan::sbatch_options(plan), script, submission_environment());
+    if (id) return client.cancel_queued(*id);
+    if (fits_no_nodes(id.error())) return tl::unexpected(id.error());
+    if (!is_refusal(id.error()))
+        return tl::unexpected(without_leftover(client, script, id.error()));
+    return {};
 }
 
 }  // namespace
@@ -89,9 +123,13 @@ base::Result<std::string> submit_and_record(
     const slurm::Client& client, plan::Plan plan, const std::string& script,
     const base::HeldSignals& held,
     const std::function<base::Result<void>(const std::string& id)>& record) {
+    // Slurm may have taken the job of an earlier command after that had given up and left nothing.
+    TRY(end_unrecorded(client, script));
     const bool stays_held = is_held(client, plan);
-    if (!stays_held)
+    if (!stays_held) {
+        TRY(check_nodes(client, plan, script));
         plan.allocation.options.push_back({.name = std::string(hold_option), .value = {}});
+    }
     const auto id = client.submit(plan::sbatch_options(plan), script, submission_environment());
     if (!id) return tl::unexpected(without_leftover(client, script, id.error()));
     if (auto recorded = record(*id); !recorded) {
@@ -106,8 +144,10 @@ base::Result<std::string> submit_and_record(
 }
 
 base::Result<bool> end_unrecorded(const slurm::Client& client, const std::string& script) {
+    const auto found = TRY(client.jobs_of_script(script));
+    if (found.empty()) return false;
     bool any = false;
-    for (const slurm::ScriptJob& job : TRY(client.jobs_of_script(script))) {
+    for (const slurm::ScriptJob& job : found) {
         if (!job.waits) continue;
         TRY(client.cancel_queued(job.id));
         any = true;

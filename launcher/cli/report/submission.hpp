@@ -22,7 +22,9 @@ inline constexpr std::initializer_list<int> signals_held_for_submission{SIGINT, 
                                                                         SIGQUIT};
 
 // Submits the plan with this batch script, calls `record` with Slurm's id of the job, and lets the
-// job go. A job that the plan itself holds stays held. Returns Slurm's id.
+// job go. A job that the plan itself holds stays held. Jobs with the script that have no record are
+// ended before. A job that fits no nodes is refused, as Slurm refuses one that is not held. Returns
+// Slurm's id.
 //
 // If `record` fails, the job is ended. If Slurm does not let the job go, the error says so: the job
 // is recorded by then, and stays held. While Slurm does not answer, that is tried again for a
