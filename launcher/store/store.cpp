@@ -486,23 +486,6 @@ Result<std::vector<Job>> Store::jobs_of_workspace(const WorkspaceKey& key) const
     return found;
 }
 
-Result<std::vector<Job>> Store::jobs_on_clusters_of(const WorkspaceKey& key) const {
-    std::vector<Job> found;
-    for (const Group& group : TRY(groups())) {
-        const auto inside = workspaces(group.name);
-        if (!inside && inside.error().exit_code == ExitCode::not_found) continue;
-        for (const Workspace& workspace : TRY(inside)) {
-            auto jobs = jobs_of_workspace(workspace.key);
-            if (!jobs && jobs.error().exit_code == ExitCode::not_found) continue;
-            for (Job& job : TRY(std::move(jobs))) {
-                const auto cluster = job.cluster_key();
-                if (cluster && cluster->parent() == key) found.push_back(std::move(job));
-            }
-        }
-    }
-    return found;
-}
-
 Result<void> Store::remove_group(const std::string& name) const {
     return remove_resource(Paths{home_}, name);
 }

@@ -81,8 +81,6 @@ class Store {
     // Returns the jobs of all experiments of the workspace, by experiment and name. Used to find
     // running jobs before a parent is removed.
     [[nodiscard]] base::Result<std::vector<Job>> jobs_of_workspace(const WorkspaceKey& key) const;
-    // Returns the jobs of all workspaces that were sent to a cluster of this one.
-    [[nodiscard]] base::Result<std::vector<Job>> jobs_on_clusters_of(const WorkspaceKey& key) const;
 
     [[nodiscard]] base::Result<void> remove_group(const std::string& name) const;
     [[nodiscard]] base::Result<void> remove(const WorkspaceKey& key) const;

@@ -242,3 +242,23 @@ waits_for_its_time() { [[ $(queue) == *"PENDING BeginTime $1"* ]]; }
     batchai cluster create --name c --vm-size any --target 1 --output none
     run -4 batchai cluster create --name c --vm-size any --target 1
 }
+
+# Breaks when a record that cannot be read hides all clusters, or a cluster goes while a job of
+# another workspace is on it.
+@test "a job on a cluster of another workspace ends with it, and an unreadable record hides no cluster" {
+    local group=team other=$HOME_DIR/records/groups/team/workspaces/other id
+    batchai group create -n "$group" -o none
+    batchai workspace create -w pool -g "$group" -o none
+    batchai cluster create --name c -w pool -g "$group" --vm-size any --target 1 -o none
+    batchai workspace create -w other -g "$group" -o none
+    for name in broken guest; do
+        batchai job create --name "$name" -w other -g "$group" -f job.json -o none \
+            --cluster "$(batchai cluster show --name c -w pool -g "$group" --query id -o tsv)" -- --hold
+    done
+    id=$(batchai job show --name guest -w other -g "$group" --query slurmJobId -o tsv)
+    as_user sh -c "echo '{' > $other/experiments/default/jobs/broken/job.json"
+    run -0 batchai cluster list -w pool -g "$group" --query '[].name' -o tsv
+    [[ $output == *"cannot be read"*$'\n'c ]]
+    run -0 batchai workspace delete -w pool -g "$group" --yes
+    wait_until 20 has_ended "$id"
+}

@@ -181,12 +181,49 @@ Value slurm_error(const base::Error& error) {
 
 }  // namespace
 
+namespace {
+
+// Adds the jobs of the workspace that were sent to a cluster of `target`.
+base::Result<void> add_sent(const store::Store& store, const store::WorkspaceKey& workspace,
+                            const store::WorkspaceKey& target, std::vector<store::Job>& found) {
+    for (const store::Experiment& experiment : TRY(store.experiments(workspace))) {
+        const auto names = store.job_names(experiment.key);
+        if (!names && names.error().exit_code == base::ExitCode::not_found) continue;
+        TRY(names);
+        std::vector<base::Error> unreadable;
+        for (store::Job& job : TRY(store.jobs(experiment.key, *names, &unreadable))) {
+            const auto cluster = job.cluster_key();
+            if (cluster && cluster->parent() == target) found.push_back(std::move(job));
+        }
+        for (const base::Error& error : unreadable)
+            warn("a job is left out, because its record cannot be read: " + error.text());
+    }
+    return {};
+}
+
+}  // namespace
+
+base::Result<std::vector<store::Job>> jobs_on_clusters_of(const store::Store& store,
+                                                          const store::WorkspaceKey& key) {
+    std::vector<store::Job> found;
+    for (const store::Group& group : TRY(store.groups())) {
+        const auto inside = store.workspaces(group.name);
+        if (!inside && inside.error().exit_code == base::ExitCode::not_found) continue;
+        for (const store::Workspace& workspace : TRY(inside)) {
+            auto added = add_sent(store, workspace.key, key, found);
+            if (!added && added.error().exit_code != base::ExitCode::not_found)
+                return tl::unexpected(std::move(added).error());
+        }
+    }
+    return found;
+}
+
 base::Result<Value::Array> cluster_values(const store::Store& store, const site::Site& site,
                                           const slurm::Client& client,
                                           const std::vector<store::Cluster>& clusters) {
     Value::Array values;
     if (clusters.empty()) return values;
-    auto jobs = TRY(store.jobs_on_clusters_of(clusters.front().key.parent()));
+    auto jobs = TRY(jobs_on_clusters_of(store, clusters.front().key.parent()));
     // If Slurm does not answer the ping, it is not asked again: each query would wait for its
     // deadline.
     const auto reports =
@@ -217,7 +254,7 @@ base::Result<slurm::ClusterView> nodes_of_cluster(const store::Store& store, con
                                                   const slurm::Client& client,
                                                   const store::Cluster& cluster) {
     TRY(client.ping());
-    auto jobs = TRY(store.jobs_on_clusters_of(cluster.key.parent()));
+    auto jobs = TRY(jobs_on_clusters_of(store, cluster.key.parent()));
     const auto reports = TRY(report_jobs(store, client, std::move(jobs)));
     const auto statuses = TRY(client.nodes(node_filter(site, cluster.vm_size)));
     const auto load = load_of(cluster.key, reports);

@@ -41,6 +41,11 @@ struct ClusterLoad {
 [[nodiscard]] std::set<std::string, std::less<>> nodes_of_others(const store::Store& store,
                                                                  const store::ClusterKey& key);
 
+// Returns the jobs of all workspaces that were sent to a cluster of this one. Of a job whose record
+// cannot be read nobody knows where it was sent: it is left out, with a warning.
+[[nodiscard]] base::Result<std::vector<store::Job>> jobs_on_clusters_of(
+    const store::Store& store, const store::WorkspaceKey& key);
+
 // Returns the objects that `cluster show` and `cluster list` print. All clusters must be in one
 // workspace. Node states come from one query of Slurm's nodes per partition and constraint, and one
 // query of all jobs of these clusters. If Slurm does not answer, the node counts are zero and the

@@ -144,7 +144,7 @@ std::string cap_remark(std::string_view reason) {
 base::Result<ScalingView> look_at_slurm(const store::Store& store, const site::Site& site,
                                         const slurm::Client& client,
                                         const store::Cluster& cluster) {
-    auto jobs = TRY(store.jobs_on_clusters_of(cluster.key.parent()));
+    auto jobs = TRY(jobs_on_clusters_of(store, cluster.key.parent()));
     ScalingView view{
         .reports = TRY(report_jobs(store, client, std::move(jobs))), .rights = {}, .input = {}};
     // Slurm's accounting may not answer for a while. A cluster that has nodes must not lose them by

@@ -240,7 +240,7 @@ Answer cluster_delete(const ClusterOptions& options) {
     const auto cluster = TRY(here.store.cluster(key));
     const auto agreed = TRY(confirm(options.yes));
     if (!agreed) return base::fail("operation cancelled");
-    auto jobs = TRY(here.store.jobs_on_clusters_of(key.parent()));
+    auto jobs = TRY(jobs_on_clusters_of(here.store, key.parent()));
     std::erase_if(jobs, [&](const store::Job& job) { return job.cluster_key() != key; });
     TRY(stop_jobs(here.store, here.slurm, jobs, !options.no_wait));
     const auto powered = power_down_all(here.store, here.site, here.slurm, cluster);

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "cli/output/output.hpp"
+#include "cli/report/cluster_report.hpp"
 #include "cli/report/job_watch.hpp"
 #include "cli/report/names.hpp"
 #include "cli/report/resource_report.hpp"
@@ -61,20 +64,34 @@ Answer remove_with_jobs(const ResourceOptions& options, const JobsOf& jobs_of,
     return Outcome{};
 }
 
+// The jobs of a workspace, and those of others that run on its clusters, which go with it.
+Jobs jobs_that_need(const store::Store& store, const store::WorkspaceKey& key) {
+    auto jobs = TRY(store.jobs_of_workspace(key));
+    for (store::Job& job : TRY(jobs_on_clusters_of(store, key))) {
+        const bool inside = job.key.group == key.group && job.key.workspace == key.workspace;
+        if (!inside) jobs.push_back(std::move(job));
+    }
+    return jobs;
+}
+
 Jobs jobs_of_group(const store::Store& store, const std::string& group) {
     TRY(store.group(group));
     const auto workspaces = TRY(store.workspaces(group));
     std::vector<store::Job> all;
     for (const auto& workspace : workspaces) {
-        const auto jobs = TRY(store.jobs_of_workspace(workspace.key));
-        all.insert(all.end(), jobs.begin(), jobs.end());
+        for (store::Job& job : TRY(jobs_that_need(store, workspace.key))) {
+            const bool known = std::any_of(all.begin(), all.end(), [&](const store::Job& other) {
+                return other.key == job.key;
+            });
+            if (!known) all.push_back(std::move(job));
+        }
     }
     return all;
 }
 
 Jobs jobs_of_workspace(const store::Store& store, const store::WorkspaceKey& key) {
     TRY(store.workspace(key));
-    return store.jobs_of_workspace(key);
+    return jobs_that_need(store, key);
 }
 
 Jobs jobs_of_experiment(const store::Store& store, const store::ExperimentKey& key) {

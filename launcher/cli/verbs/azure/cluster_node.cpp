@@ -45,7 +45,7 @@ Answer cluster_node_list(const ClusterNodeOptions& options) {
 base::Result<std::optional<std::string>> setup_logs(const store::Store& store,
                                                     const store::Cluster& cluster,
                                                     const std::string& suffix) {
-    auto jobs = TRY(store.jobs_on_clusters_of(cluster.key.parent()));
+    auto jobs = TRY(jobs_on_clusters_of(store, cluster.key.parent()));
     std::erase_if(jobs, [&](const store::Job& job) { return job.cluster_key() != cluster.key; });
     std::sort(jobs.begin(), jobs.end(), [](const store::Job& a, const store::Job& b) {
         return a.creation_time > b.creation_time;
