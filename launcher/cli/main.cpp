@@ -30,14 +30,14 @@ using namespace batchai;
 using namespace batchai::cli;
 
 int complain(const base::Error& error) {
-    fmt::print(stderr, "batchai: error: {}\n", base::printable_lines(error.text()));
+    say_error(error.text());
     return static_cast<int>(error.exit_code);
 }
 
 // Says all that is wrong with the options of a command at once.
 int complain_of_options(const CLI::App& app, const std::vector<std::string>& messages) {
     for (const std::string& message : messages)
-        fmt::print(stderr, "batchai: error: {}\n", base::printable_lines(message));
+        say_error(message);
     const auto* command = &app;
     std::string words = "batchai";
     while (!command->get_subcommands().empty()) {

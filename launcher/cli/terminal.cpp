@@ -45,6 +45,10 @@ void warn(std::string_view line) {
     fmt::print(stderr, "batchai: warning: {}\n", base::printable_lines(line));
 }
 
+void say_error(std::string_view text) {
+    fmt::print(stderr, "batchai: error: {}\n", base::printable_lines(text));
+}
+
 bool print_bytes(std::string_view bytes) {
     while (!bytes.empty()) {
         const auto count = write(STDOUT_FILENO, bytes.data(), bytes.size());

@@ -23,6 +23,8 @@ void show_only_errors();
 void say(std::string_view line);
 // Prints a warning on standard error, prefixed "batchai: warning: ".
 void warn(std::string_view line);
+// Prints an error on standard error, prefixed "batchai: error: ", also with --only-show-errors.
+void say_error(std::string_view text);
 
 // Writes to standard output without buffering, so that a reader has the bytes at once. Returns
 // false, after it has said why, if that is not possible, and also after Ctrl-C.

@@ -259,6 +259,9 @@ waits_for_its_time() { [[ $(queue) == *"PENDING BeginTime $1"* ]]; }
     as_user sh -c "echo '{' > $other/experiments/default/jobs/broken/job.json"
     run -0 batchai cluster list -w pool -g "$group" --query '[].name' -o tsv
     [[ $output == *"cannot be read"*$'\n'c ]]
+    run -1 --separate-stderr batchai job list -w other -g "$group" --query '[].name' -o tsv --only-show-errors
+    # shellcheck disable=SC2154 # bats' run --separate-stderr sets it
+    [[ $output == guest && $stderr == *"batchai: error: a job is left out"* ]]
     run -0 batchai workspace delete -w pool -g "$group" --yes
     wait_until 20 has_ended "$id"
 }

@@ -182,7 +182,8 @@ base::Result<std::vector<JobReport>> report_jobs(const store::Store& store,
 
 base::Result<std::vector<JobReport>> report_jobs_of(const store::Store& store,
                                                     const slurm::Client& client,
-                                                    const store::ExperimentKey& key) {
+                                                    const store::ExperimentKey& key,
+                                                    bool& complete) {
     AskedJobs asked;
     const std::vector<std::string> names = TRY(store.job_names(key));
     if (names.size() > slurm::Client::many_jobs) {
@@ -194,7 +195,8 @@ base::Result<std::vector<JobReport>> report_jobs_of(const store::Store& store,
     std::vector<base::Error> unreadable;
     auto jobs = TRY(store.jobs(key, names, &unreadable));
     for (const base::Error& error : unreadable)
-        warn("a job is left out, because its record cannot be read: " + error.text());
+        say_error("a job is left out, because its record cannot be read: " + error.text());
+    complete = unreadable.empty();
     return report_jobs(store, client, std::move(jobs), std::move(asked));
 }
 

@@ -55,10 +55,12 @@ using AskedJobs = std::future<base::Result<slurm::Jobs>>;
                                                                std::vector<store::Job> jobs,
                                                                AskedJobs asked = {});
 // Reports all jobs of an experiment. If there are many, Slurm is asked before their names are
-// known.
+// known. A job whose record cannot be read is left out, which is said as an error and makes
+// `complete` false.
 [[nodiscard]] base::Result<std::vector<JobReport>> report_jobs_of(const store::Store& store,
                                                                   const slurm::Client& client,
-                                                                  const store::ExperimentKey& key);
+                                                                  const store::ExperimentKey& key,
+                                                                  bool& complete);
 // Reports one job or, with `task`, one task of an array job.
 [[nodiscard]] base::Result<JobReport> report_job(const store::Store& store,
                                                  const slurm::Client& client,

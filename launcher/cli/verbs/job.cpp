@@ -89,14 +89,15 @@ void say_what_is_unfinished(const store::Store& store, const store::ExperimentKe
 
 Answer job_list(const ParentOptions& parents) {
     const auto here = TRY(open_surroundings());
-    const auto reports = report_jobs_of(here.store, here.slurm, experiment_key(parents));
+    bool complete = true;
+    const auto reports = report_jobs_of(here.store, here.slurm, experiment_key(parents), complete);
     if (!reports && nothing_yet(reports.error(), parents))
         return Outcome{Value::Array{}, job_columns};
     if (!reports) return tl::unexpected(reports.error());
     say_what_is_unfinished(here.store, experiment_key(parents), *reports);
     Value::Array values(reports->size());
     base::in_parallel(values.size(), [&](std::size_t i) { values[i] = to_value((*reports)[i]); });
-    return Outcome{std::move(values), columns_of_jobs()};
+    return Outcome{std::move(values), columns_of_jobs(), complete ? 0 : 1};
 }
 
 Answer job_terminate(const JobOptions& options) {

@@ -34,7 +34,8 @@ struct SweepOptions {
 
 Answer sweep_list(const ParentOptions& parents) {
     const auto here = TRY(open_surroundings());
-    const auto reports = report_jobs_of(here.store, here.slurm, experiment_key(parents));
+    bool complete = true;
+    const auto reports = report_jobs_of(here.store, here.slurm, experiment_key(parents), complete);
     if (!reports && nothing_yet(reports.error(), parents))
         return Outcome{Value::Array{}, sweep_columns};
     if (!reports) return tl::unexpected(reports.error());
@@ -47,7 +48,7 @@ Answer sweep_list(const ParentOptions& parents) {
                                        {"creationTime", base::to_iso8601(report.job.creation_time)},
                                        {"slurmJobId", report.job.slurm_job_id}});
     }
-    return Outcome{std::move(values), sweep_columns};
+    return Outcome{std::move(values), sweep_columns, complete ? 0 : 1};
 }
 
 // Returns the tasks of the points that the user has named, or all.
