@@ -205,6 +205,14 @@ def check_what_replaces_a_scheduler_is_kept():
     check.equal("not copied", state.last.optimizer is training.optimizer, True)
 
 
+def check_a_commit_that_has_a_schedulers_place_as_a_plain_value():
+    training = Training(SCHEDULERS["StepLR"])
+    state = elastic.TorchState(optimizer=training.optimizer, scheduler=training.scheduler, last=2)
+    state.adopt({"handled": {}, "plain": {"scheduler": None, "last": 3}})
+    check.equal("the scheduler stays", state.scheduler is training.scheduler, True)
+    check.equal("the other value", state.last, 3)
+
+
 class Helper:
     """Something of a script's own that holds what trains."""
 

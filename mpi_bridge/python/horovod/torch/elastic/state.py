@@ -96,7 +96,9 @@ class TorchState(ObjectState):
             if name in self._handlers:
                 self._handlers[name].saved = saved
                 self._handlers[name].restore()
-        super().adopt(committed["plain"])
+        # An older version may have kept a plain value of what has a state_dict() here.
+        plain = committed["plain"].items()
+        super().adopt({name: value for name, value in plain if name not in self._handlers})
 
     def reset(self) -> None:
         """Divide the samplers' data anew."""
