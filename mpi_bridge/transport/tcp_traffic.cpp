@@ -72,6 +72,7 @@ void TcpTraffic::met(int link, FileDescriptor socket) {
     }
     events_.watch(socket.number(), link, false);
     peer.stream.connect(std::move(socket));
+    if (says_goodbye_) peer.stream.say_goodbye();
     // A peer that calls has something to send.
     peer.stream.set_readable();
     activate(peer);
@@ -87,16 +88,23 @@ bool TcpTraffic::settle_missed() {
     bool settled = false;
     for (auto missed = missed_.begin(); missed != missed_.end();) {
         const int link = missed->link;
+        TcpPeer& stream = peers_[static_cast<std::size_t>(link)]->stream;
+        // The other side may have called meanwhile.
+        if (stream.connected() || stream.presence() != Presence::there) {
+            missed = missed_.erase(missed);
+            continue;
+        }
         const auto other_kind =
             links_.kind(link) == TcpLinks::bulk ? TcpLinks::control : TcpLinks::bulk;
         const auto& other =
             peers_[static_cast<std::size_t>(links_.to(links_.rank(link), other_kind))];
         const bool may_tell = other != nullptr && other->stream.readable() && wants_to_read(*other);
+        // A receive may have made room for what was left in the socket.
+        if (may_tell) activate(*other);
         if (--missed->sweeps_left > 0 || may_tell) {
             ++missed;
             continue;
         }
-        TcpPeer& stream = peers_[static_cast<std::size_t>(link)]->stream;
         if (other != nullptr && other->stream.presence() == Presence::left) {
             stream.leave();
         } else {
@@ -243,6 +251,7 @@ void TcpTraffic::look_until(const std::function<bool()>& look, const Condition& 
 void TcpTraffic::close(const std::function<bool()>& look, Deadline deadline) {
     const auto all_sent = [](const TcpPeer& peer) { return !peer.sends(); };
     look_until(look, all_sent, deadline);
+    says_goodbye_ = true;
     for (const auto& peer : peers_) {
         if (peer == nullptr || !peer->stream.connected()) continue;
         peer->stream.say_goodbye();

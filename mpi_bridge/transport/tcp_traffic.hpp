@@ -114,6 +114,7 @@ class TcpTraffic {
     std::array<int, TcpLinks::kinds> wanting_everything_{};  // threads, by kind
     unsigned looks_ = 0;
     bool sweep_is_due_ = false;
+    bool says_goodbye_ = false;  // in close(): also over links that are made from now on
     bool closed_ = false;
 };
 
