@@ -25,10 +25,15 @@ namespace {
 
 constexpr std::size_t count_of_fields = 8;
 
-// While it has one of these states, programs of the job's may run.
-constexpr std::array has_programs{JobState::running,    JobState::suspended, JobState::configuring,
-                                  JobState::completing, JobState::resizing,  JobState::signaling,
-                                  JobState::stage_out,  JobState::stopped};
+// In these states a job waits, and Slurm may still show the nodes of its last run. Any other state
+// that is not final is one of a job that runs, also those that a later Slurm adds.
+constexpr std::array waits{JobState::pending,
+                           JobState::expediting,
+                           JobState::requeued,
+                           JobState::requeue_hold,
+                           JobState::requeue_fed,
+                           JobState::reservation_deleted_hold,
+                           JobState::special_exit};
 
 tl::unexpected<base::Error> not_in_allocation(std::string what) {
     return base::fail(std::move(what), "batchai run",
@@ -40,7 +45,7 @@ base::Result<ThisJob> job_of(const std::vector<std::string_view>& fields, uid_t 
     const std::string id(fields[0]);
     const auto is_none = [](std::string_view text) { return text.empty() || text == "N/A"; };
     const JobState state = job_state(fields[1]);
-    if (std::find(has_programs.begin(), has_programs.end(), state) == has_programs.end() ||
+    if (is_final(state) || std::find(waits.begin(), waits.end(), state) != waits.end() ||
         is_none(fields[7]))
         return not_in_allocation(
             fmt::format("SLURM_JOB_ID names job {}, which does not run: it is {}", id, fields[1]));

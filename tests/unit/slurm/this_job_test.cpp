@@ -42,6 +42,11 @@ TEST(ThisJob, OutsideOfAnArrayHasNoTask) {
     EXPECT_EQ(text_for_plugin(*job), "12 0");
 }
 
+TEST(ThisJob, RunsAlsoInAStateThatALaterSlurmAdds) {
+    EXPECT_TRUE(read_this_job("12|BREATHING|7|0|12|N/A|N/A|n1|\n", "12", 7));
+    EXPECT_FALSE(read_this_job("12|BREATHING|7|0|12|N/A|N/A||\n", "12", 7));
+}
+
 TEST(ThisJob, IsRefusedWhereTheNumberIsLeftFromElsewhere) {
     struct Case {
         const char* answer;
@@ -51,6 +56,7 @@ TEST(ThisJob, IsRefusedWhereTheNumberIsLeftFromElsewhere) {
          {Case{"", "does not know"}, Case{"112|RUNNING|7|0|112|N/A|N/A|n1|\n", "does not know"},
           Case{"12|COMPLETED|7|0|12|N/A|N/A|n1|\n", "does not run"},
           Case{"12|PENDING|7|0|12|N/A|N/A||\n", "does not run"},
+          Case{"12|REQUEUED|7|0|12|N/A|N/A|n1|\n", "does not run"},
           Case{"12|RUNNING|8|0|12|N/A|N/A|n1|\n", "another user's"},
           Case{"12|RUNNING|7|0|12|N/A|0|n1|\n", "heterogeneous"},
           Case{"12|RUNNING|7|0|n1|\n", "cannot be understood"}}) {
