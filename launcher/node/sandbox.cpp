@@ -213,12 +213,12 @@ void note_failed_container(const std::string& job_directory, const base::Error& 
 
 // slurmctld believes what a job says of its image, which its user can forge, and does not see the
 // steps that use another image. Here the name comes from the plan, and the policy from the node's
-// own site.lua. slurmctld says so if that has a mistake.
+// own site.lua. If that cannot be read, nobody knows what it allows.
 base::Result<void> check_image(const plan::Plan& plan) {
-    const auto site = site::load_default();
-    if (!site || site->policy.images.empty()) return {};
+    const site::Site site = TRY(site::load_default());
+    if (site.policy.images.empty()) return {};
     const std::string_view image = plan::declared_image(plan);
-    const auto& patterns = site->policy.images;
+    const auto& patterns = site.policy.images;
     if (std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
             return !image.empty() && site::matches(image, pattern);
         }))

@@ -346,7 +346,8 @@ base::Result<Site> load_default() {
     if (const auto path = base::variable("BATCHAI_SITE")) return load(*path);
     std::error_code error;
     const std::filesystem::path system = BATCHAI_SYSCONFDIR "/site.lua";
-    if (std::filesystem::exists(system, error)) return load(system);
+    // A file that nobody can look for may be there, and say something.
+    if (std::filesystem::exists(system, error) || error) return load(system);
     return Site{};
 }
 

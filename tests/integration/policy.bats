@@ -200,6 +200,16 @@ shown() { as_user scontrol show job "$1" | grep -o "$2=[^ ]*" | head -1; }
     grep -q ran-allowed "$BATS_TEST_TMPDIR/allowed"
     run ! grep -q ran-image "$BATS_TEST_TMPDIR/image"
     grep -q "this site does not allow the image $share/image" "$BATS_TEST_TMPDIR/image"
+    # Nor any, while nobody knows what the policy allows.
+    id=$(past_filter sbatch --parsable -N1 --account=physics -o "$share/unknown.out" \
+        --job-json="$share/forged-allowed.json" --wrap "until [ -e $share/broken ]; do sleep 0.2; done; srun sh -c 'echo ran'")
+    wait_until 60 as_user test -e "$share/unknown.out"
+    as_root_on login sh -c 'echo "return {" > /etc/batchai/site.lua'
+    as_user touch "$share/broken"
+    wait_until 120 has_ended "$id"
+    run as_user cat "$share/unknown.out"
+    echo "$output"
+    [[ $output == *"/etc/batchai/site.lua:"* && $output != *ran* ]]
 }
 
 # Breaks when Slurm's other parts of such a job, which have no script, get past the limits.
