@@ -27,12 +27,9 @@ constexpr std::size_t count_of_fields = 8;
 
 // In these states a job waits, and Slurm may still show the nodes of its last run. Any other state
 // that is not final is one of a job that runs, also those that a later Slurm adds.
-constexpr std::array waits{JobState::pending,
-                           JobState::expediting,
-                           JobState::requeued,
-                           JobState::requeue_hold,
-                           JobState::requeue_fed,
-                           JobState::reservation_deleted_hold,
+constexpr std::array waits{JobState::pending,     JobState::expediting,
+                           JobState::requeued,    JobState::requeue_hold,
+                           JobState::requeue_fed, JobState::reservation_deleted_hold,
                            JobState::special_exit};
 
 tl::unexpected<base::Error> not_in_allocation(std::string what) {

@@ -288,8 +288,9 @@ constexpr auto variables_left_out = std::to_array<std::string_view>({
     "SLURM_CPUS_PER_",
     "SLURM_TRES_PER_",
     "SLURM_MEM_PER_",
-    // SLURM_GPUS_PER_TASK stays: it is the job's own, because the plugin removes that of a job
-    // around it, and gives each rank a GPU to itself.
+    // SLURM_GPUS_PER_TASK stays, because it gives each rank a GPU to itself, and is an option of
+    // sbatch that no plan knows. The plugin removes that of a job around one with --job-json. A job
+    // without it, whose script names the job file, keeps it.
     "SLURM_GPUS=",
     "SLURM_GPUS_PER_NODE=",
     "SLURM_GPUS_PER_SOCKET=",
