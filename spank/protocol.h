@@ -135,6 +135,10 @@
  * in files with this name (record/usage.hpp). */
 #define BATCHAI_USAGE_VARIABLE "BATCHAI_USAGE"
 #define BATCHAI_USAGE_LIMIT 64u
+/* And beside it, the job's SLURM_MEM_PER_NODE or SLURM_MEM_PER_CPU, in MiB. Steps do not get those:
+ * srun would take them for what the step asks for. */
+#define BATCHAI_MEM_PER_NODE_VARIABLE "BATCHAI_MEM_PER_NODE"
+#define BATCHAI_MEM_PER_CPU_VARIABLE "BATCHAI_MEM_PER_CPU"
 
 /* Set by `batchai run` in the environment of a step that has another working directory for Slurm
  * than for its tasks: the directory where the tasks start. Tasks do not see it. */
@@ -166,9 +170,9 @@
         BATCHAI_SECRET_VARIABLES_VARIABLE, BATCHAI_PROOF_VARIABLE, BATCHAI_MASTER_VARIABLE,       \
         BATCHAI_NCCL_INTERFACE_VARIABLE, BATCHAI_RANK_VARIABLES_VARIABLE,                         \
         BATCHAI_AS_RANK_VARIABLE, BATCHAI_REFUSALS_VARIABLE, BATCHAI_USAGE_VARIABLE,              \
-        BATCHAI_IDENTITY_VARIABLE, BATCHAI_ELASTIC_DIRECTORY_VARIABLE,                            \
-        BATCHAI_ELASTIC_START_VARIABLE, BATCHAI_HOROVOD_ELASTIC_VARIABLE,                         \
-        BATCHAI_FAILURE_RECORD_VARIABLE
+        BATCHAI_MEM_PER_NODE_VARIABLE, BATCHAI_MEM_PER_CPU_VARIABLE, BATCHAI_IDENTITY_VARIABLE,   \
+        BATCHAI_ELASTIC_DIRECTORY_VARIABLE, BATCHAI_ELASTIC_START_VARIABLE,                       \
+        BATCHAI_HOROVOD_ELASTIC_VARIABLE, BATCHAI_FAILURE_RECORD_VARIABLE
 #define BATCHAI_AZURE_PREFIX "AZ_BATCH"
 /* An environment that has one of these is that of a job's process. */
 #define BATCHAI_SIGNS_OF_A_JOB                                                 \

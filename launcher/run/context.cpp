@@ -227,8 +227,13 @@ ExpectedStarts starts_on_nodes(const Context& context, std::string step,
             .error_files = std::move(error_files)};
 }
 
-std::string usage_variable(const std::string& step) {
-    return BATCHAI_USAGE_VARIABLE "=" + step;
+base::Environment usage_variables(const std::string& step) {
+    base::Environment out{BATCHAI_USAGE_VARIABLE "=" + step};
+    if (const auto of_node = from_environment("SLURM_MEM_PER_NODE"))
+        out.push_back(BATCHAI_MEM_PER_NODE_VARIABLE "=" + *of_node);
+    else if (const auto of_cpu = from_environment("SLURM_MEM_PER_CPU"))
+        out.push_back(BATCHAI_MEM_PER_CPU_VARIABLE "=" + *of_cpu);
+    return out;
 }
 
 std::string host_file(const std::vector<std::string>& addresses, int slots) {

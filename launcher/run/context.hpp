@@ -176,8 +176,9 @@ struct Context {
 [[nodiscard]] ExpectedStarts starts_on_nodes(const Context& context, std::string step,
                                              std::vector<std::string> error_files);
 
-// Returns the variable that has the nodes note what the step uses (record/usage.hpp).
-[[nodiscard]] std::string usage_variable(const std::string& step);
+// Returns the variables that have the nodes note what the step uses (record/usage.hpp), and that
+// tell them what memory the job has.
+[[nodiscard]] base::Environment usage_variables(const std::string& step);
 
 // Returns a host file for mpirun, with one line per node such as "10.0.0.4 slots=2 max_slots=2".
 [[nodiscard]] std::string host_file(const std::vector<std::string>& addresses, int slots);

@@ -182,6 +182,26 @@ tasks_left() { [[ $(as_user squeue -h -r -n "$1" -o %K) == "$2" ]]; }
     [[ $output =~ 'batchai_attempts{user="alice",ended_by="'[a-z]*'"} '[2-9] ]]
 }
 
+# Breaks when the nodes do not learn what memory the job has: its steps have none of Slurm's variables.
+@test "the memory that the job has is noted, whether it is for a node or a CPU" {
+    noted() { echo "until find $HOME_DIR/records -path '*/jobs/$1/*' -name '*.usage-*' | grep -q .; do sleep 0.2; done"; }
+    job node 1 1 "$(noted node)" '{"slurm": {"mem": "600M"}}'
+    job cpu 1 1 "$(noted cpu)" '{"slurm": {"mem-per-cpu": "300M", "cpus-per-task": "2"}}'
+    local name
+    for name in node cpu; do
+        create "$name"
+        batchai job wait --name "$name"
+        run -0 as_user grep -h memory= "$(records "$name")"
+        echo "$name: $output"
+        [[ $output =~ cpus=([0-9]+)\ memory=([0-9]+) ]]
+        if [[ $name == cpu ]]; then
+            [[ ${BASH_REMATCH[2]} -eq $((300 * BASH_REMATCH[1])) ]]
+        else
+            [[ ${BASH_REMATCH[2]} -eq 600 ]]
+        fi
+    done
+}
+
 # Breaks when a mistake on the command line is not one clear message.
 @test "mistakes have one message" {
     run -2 batchai job top

@@ -85,9 +85,9 @@ int count_in(const std::optional<std::string_view>& text, int most) {
 constexpr int most_cpus = 1 << 16;
 constexpr int most_memory = 1 << 26;  // MiB
 
-// What Slurm tells the tasks of the job's share of this node. The counts of SLURM_JOB_CPUS_PER_NODE
-// are for the nodes of the job, of which a step may use some, so they are used only if all nodes
-// have the same.
+// What Slurm and `batchai run` tell the tasks of the job's share of this node. The counts of
+// SLURM_JOB_CPUS_PER_NODE are for the nodes of the job, of which a step may use some, so they are
+// used only if all nodes have the same.
 int cpus_of_job(std::string_view environment) {
     const std::string_view counts =
         variable_in(environment, "SLURM_JOB_CPUS_PER_NODE").value_or(std::string_view());
@@ -100,9 +100,11 @@ int cpus_of_job(std::string_view environment) {
 
 std::int64_t memory_of_job(std::string_view environment, int cpus) {
     constexpr std::int64_t mebi = 1 << 20U;
-    const int of_node = count_in(variable_in(environment, "SLURM_MEM_PER_NODE"), most_memory);
+    const int of_node =
+        count_in(variable_in(environment, BATCHAI_MEM_PER_NODE_VARIABLE), most_memory);
     if (of_node > 0) return of_node * mebi;
-    return count_in(variable_in(environment, "SLURM_MEM_PER_CPU"), most_memory) * mebi * cpus;
+    return count_in(variable_in(environment, BATCHAI_MEM_PER_CPU_VARIABLE), most_memory) * mebi *
+           cpus;
 }
 
 // Reads a list such as "0,2-3".

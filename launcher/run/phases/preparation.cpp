@@ -40,7 +40,8 @@ PhaseEnd Preparation::run(Context& context) {
     base::Environment environment = step_environment(context, step.kind);
     for (std::string& variable : report_variables(context.files(), step_name))
         environment.push_back(std::move(variable));
-    environment.push_back(usage_variable(step_name));
+    for (std::string& variable : usage_variables(step_name))
+        environment.push_back(std::move(variable));
     environment.push_back(starts_variable(step_name));
     TaskWords words{.job_id = context.granted.job_id,
                     .error_files = {},

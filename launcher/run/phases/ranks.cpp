@@ -285,7 +285,8 @@ PhaseEnd Ranks::run(Context& context) {
     base::Environment environment = step_environment(context, step.kind);
     for (std::string& variable : report_variables(context.files(), context.start()))
         environment.push_back(std::move(variable));
-    environment.push_back(usage_variable(context.start()));
+    for (std::string& variable : usage_variables(context.start()))
+        environment.push_back(std::move(variable));
     environment.push_back(starts_variable(context.start()));
     const record::RankPlaces places = places_of(context, step, environment);
     TensorFlowJob tensorflow(context);

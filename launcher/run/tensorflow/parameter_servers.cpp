@@ -86,7 +86,8 @@ base::Result<void> ParameterServers::start() {
     const std::string name = fmt::format("{}.ps", context_.start());
     for (std::string& variable : report_variables(context_.files(), name))
         environment.push_back(std::move(variable));
-    environment.push_back(usage_variable(name));
+    for (std::string& variable : usage_variables(name))
+        environment.push_back(std::move(variable));
     starts_ = ExpectedStarts{.files = context_.files(),
                              .step = name,
                              .nodes = static_cast<int>(nodes.size()),
