@@ -186,10 +186,12 @@ tasks_left() { [[ $(as_user squeue -h -r -n "$1" -o %K) == "$2" ]]; }
 @test "the memory that the job has is noted, whether it is for a node or a CPU" {
     noted() { echo "until find $HOME_DIR/records -path '*/jobs/$1/*' -name '*.usage-*' | grep -q .; do sleep 0.2; done"; }
     job node 1 1 "$(noted node)" '{"slurm": {"mem": "600M"}}'
-    job cpu 1 1 "$(noted cpu)" '{"slurm": {"mem-per-cpu": "300M", "cpus-per-task": "2"}}'
-    local name
+    job cpu 1 1 "$(noted cpu)"
+    local name words
     for name in node cpu; do
-        create "$name"
+        words=()
+        [[ $name == node ]] || words=(-- --mem-per-cpu=300M)
+        batchai job create --name "$name" --config-file "$name.json" --output none "${words[@]}"
         batchai job wait --name "$name"
         run -0 as_user grep -h memory= "$(records "$name")"
         echo "$name: $output"
