@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "admin/report.hpp"
+#include "admin/findings_view.hpp"
 #include "base/error.hpp"
 #include "site/site.hpp"
 #include "slurm/client.hpp"

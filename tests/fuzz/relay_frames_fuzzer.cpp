@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "reach/frames.hpp"
+#include "visit/relay/frames.hpp"
 #include "tests/fuzz/promise.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "reach/tar_reader.hpp"
+#include "visit/tar/reader.hpp"
 #include "tests/fuzz/promise.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
-#include "cli/report/resource_report.hpp"
+#include "status/resource_view.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/tree/walk.hpp"
 

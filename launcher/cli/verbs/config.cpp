@@ -12,8 +12,8 @@
 #include <fmt/ranges.h>
 
 #include "cli/output/output.hpp"
-#include "cli/report/names.hpp"
-#include "cli/report/user_config.hpp"
+#include "user/parents.hpp"
+#include "user/config.hpp"
 #include "cli/tree/builder.hpp"
 #include "plan/make.hpp"
 #include "site/site.hpp"

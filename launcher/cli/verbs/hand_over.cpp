@@ -15,7 +15,7 @@
 #include "base/file.hpp"
 #include "base/ids.hpp"
 #include "cli/output/output.hpp"
-#include "cli/report/job_image.hpp"
+#include "submit/image.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "plan/slurm_options.hpp"

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "cli/output/output.hpp"
-#include "cli/report/names.hpp"
-#include "cli/report/planning.hpp"
+#include "user/parents.hpp"
+#include "submit/planning.hpp"
 
 namespace batchai::cli {
 

@@ -10,9 +10,9 @@
 #include <fmt/format.h>
 
 #include "cli/output/output.hpp"
-#include "cli/report/job_image.hpp"
-#include "cli/report/resource_report.hpp"
-#include "cli/terminal.hpp"
+#include "submit/image.hpp"
+#include "status/resource_view.hpp"
+#include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "image/resolve.hpp"

@@ -3,10 +3,10 @@
 #include <string>
 #include <utility>
 
-#include "cli/report/job_copy.hpp"
-#include "cli/report/job_visit.hpp"
-#include "cli/report/names.hpp"
-#include "cli/report/output_directory.hpp"
+#include "visit/copy.hpp"
+#include "visit/visit.hpp"
+#include "user/parents.hpp"
+#include "status/output_directory.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/job_shell.hpp"
 #include "cli/verbs/surroundings.hpp"

@@ -10,12 +10,12 @@
 #include <fmt/format.h>
 
 #include "cli/output/output.hpp"
-#include "cli/report/job_progress.hpp"
-#include "cli/report/job_watch.hpp"
-#include "cli/report/names.hpp"
-#include "cli/report/output_directory.hpp"
-#include "cli/report/resource_report.hpp"
-#include "cli/terminal.hpp"
+#include "status/job_progress.hpp"
+#include "status/job_watch.hpp"
+#include "user/parents.hpp"
+#include "status/output_directory.hpp"
+#include "status/resource_view.hpp"
+#include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "store/records.hpp"

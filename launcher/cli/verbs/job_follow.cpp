@@ -18,10 +18,10 @@
 #include <unistd.h>
 
 #include "base/text.hpp"
-#include "cli/report/array_report.hpp"
-#include "cli/report/job_report.hpp"
-#include "cli/report/output_directory.hpp"
-#include "cli/terminal.hpp"
+#include "status/array_view.hpp"
+#include "status/job_view.hpp"
+#include "status/output_directory.hpp"
+#include "cli/output/terminal.hpp"
 #include "record/sweep_file.hpp"
 #include "slurm/array_indexes.hpp"
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "cli/report/job_logs.hpp"
-#include "cli/report/job_progress.hpp"
+#include "status/job_logs.hpp"
+#include "status/job_progress.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "store/records.hpp"
 

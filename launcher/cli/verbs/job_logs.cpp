@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "cli/report/job_logs.hpp"
+#include "status/job_logs.hpp"
 
 #include <chrono>
 #include <map>
@@ -11,9 +11,9 @@
 
 #include <fmt/format.h>
 
-#include "cli/report/job_progress.hpp"
-#include "cli/report/names.hpp"
-#include "cli/terminal.hpp"
+#include "status/job_progress.hpp"
+#include "user/parents.hpp"
+#include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/job_follow.hpp"
 #include "cli/verbs/surroundings.hpp"

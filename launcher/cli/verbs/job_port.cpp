@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "cli/report/job_forward.hpp"
-#include "cli/report/job_visit.hpp"
+#include "visit/forward.hpp"
+#include "visit/visit.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/job_shell.hpp"
 #include "cli/verbs/named_job.hpp"

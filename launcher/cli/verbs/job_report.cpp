@@ -8,16 +8,16 @@
 #include <sys/stat.h>
 
 #include "base/file.hpp"
-#include "cli/report/job_efficiency.hpp"
-#include "cli/report/job_facts.hpp"
-#include "cli/terminal.hpp"
+#include "status/usage/efficiency.hpp"
+#include "status/job_facts.hpp"
+#include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/named_job.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "job/syntax/utf8.hpp"
-#include "report/findings.hpp"
-#include "report/numbers.hpp"
-#include "report/page/page.hpp"
+#include "status/history/findings.hpp"
+#include "status/history/numbers.hpp"
+#include "status/page/page.hpp"
 
 namespace batchai::cli {
 namespace {

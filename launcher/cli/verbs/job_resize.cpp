@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include "cli/report/job_report.hpp"
-#include "cli/report/names.hpp"
-#include "cli/terminal.hpp"
+#include "status/job_view.hpp"
+#include "user/parents.hpp"
+#include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "plan/elastic.hpp"

@@ -8,7 +8,7 @@
 
 #include "base/process.hpp"
 #include "cli/output/output.hpp"
-#include "cli/report/job_visit.hpp"
+#include "visit/visit.hpp"
 #include "cli/verbs/surroundings.hpp"
 
 namespace batchai::cli {

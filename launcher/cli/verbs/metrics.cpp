@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "cli/report/metrics.hpp"
+#include "status/metrics.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -13,8 +13,8 @@
 
 #include "base/file.hpp"
 #include "base/parallel.hpp"
-#include "cli/report/job_report.hpp"
-#include "cli/terminal.hpp"
+#include "status/job_view.hpp"
+#include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "record/retries.hpp"

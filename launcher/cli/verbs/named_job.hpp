@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "cli/report/job_facts.hpp"
+#include "status/job_facts.hpp"
 #include "cli/tree/builder.hpp"
 
 // The job that a verb is about, as a word or by --name, and the task of an array job.

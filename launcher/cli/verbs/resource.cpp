@@ -9,11 +9,11 @@
 #include <fmt/format.h>
 
 #include "cli/output/output.hpp"
-#include "cli/report/cluster_report.hpp"
-#include "cli/report/job_watch.hpp"
-#include "cli/report/names.hpp"
-#include "cli/report/resource_report.hpp"
-#include "cli/terminal.hpp"
+#include "clusters/view.hpp"
+#include "status/job_watch.hpp"
+#include "user/parents.hpp"
+#include "status/resource_view.hpp"
+#include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "cli/verbs/tags.hpp"

@@ -9,9 +9,9 @@
 
 #include "base/process.hpp"
 #include "cli/output/output.hpp"
-#include "cli/report/job_image.hpp"
-#include "cli/report/planning.hpp"
-#include "cli/terminal.hpp"
+#include "submit/image.hpp"
+#include "submit/planning.hpp"
+#include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/hand_over.hpp"
 #include "run/again/watch_first_node.hpp"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "cli/report/user_config.hpp"
+#include "user/config.hpp"
 #include "site/site.hpp"
 #include "slurm/client.hpp"
 #include "store/store.hpp"

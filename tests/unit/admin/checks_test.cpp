@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "admin/report.hpp"
+#include "admin/findings_view.hpp"
 
 namespace batchai::admin {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "cli/report/transfer_progress.hpp"
+#include "cli/output/transfer_progress.hpp"
 #include "cli/tree/answered.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/tree/ids.hpp"

@@ -2,11 +2,11 @@
 #include <gtest/gtest.h>
 
 #include "cli/output/query.hpp"
-#include "cli/report/job_watch.hpp"
-#include "cli/report/names.hpp"
-#include "cli/report/output_directory.hpp"
-#include "cli/report/planning.hpp"
-#include "cli/report/resource_report.hpp"
+#include "status/job_watch.hpp"
+#include "user/parents.hpp"
+#include "status/output_directory.hpp"
+#include "submit/planning.hpp"
+#include "status/resource_view.hpp"
 
 namespace batchai::cli {
 namespace {

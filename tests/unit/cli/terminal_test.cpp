@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "cli/terminal.hpp"
+#include "cli/output/terminal.hpp"
 
 #include <array>
 #include <cerrno>

@@ -15,8 +15,8 @@
 #include "base/ids.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
-#include "cli/report/planning.hpp"
-#include "cli/terminal.hpp"
+#include "submit/planning.hpp"
+#include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 
 // `batchai az` puts a link named "az" into a directory of PATH, and takes it out again.

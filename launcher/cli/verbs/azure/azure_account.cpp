@@ -7,9 +7,9 @@
 #include <pwd.h>
 #include <unistd.h>
 
-#include "cli/report/names.hpp"
-#include "cli/report/user_config.hpp"
-#include "cli/terminal.hpp"
+#include "user/parents.hpp"
+#include "user/config.hpp"
+#include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "site/site.hpp"
 

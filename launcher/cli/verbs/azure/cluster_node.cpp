@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "base/network.hpp"
-#include "cli/report/cluster_report.hpp"
-#include "cli/report/names.hpp"
-#include "cli/report/output_directory.hpp"
-#include "cli/report/resource_report.hpp"
+#include "clusters/view.hpp"
+#include "user/parents.hpp"
+#include "status/output_directory.hpp"
+#include "status/resource_view.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 

@@ -7,9 +7,9 @@
 #include <fmt/ranges.h>
 
 #include "base/text.hpp"
-#include "cli/report/names.hpp"
-#include "cli/report/resource_report.hpp"
-#include "cli/terminal.hpp"
+#include "user/parents.hpp"
+#include "status/resource_view.hpp"
+#include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 

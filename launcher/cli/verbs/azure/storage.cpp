@@ -9,7 +9,7 @@
 
 #include "base/process.hpp"
 #include "base/text.hpp"
-#include "cli/report/user_config.hpp"
+#include "user/config.hpp"
 
 namespace batchai::cli {
 

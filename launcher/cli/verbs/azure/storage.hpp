@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "cli/report/storage_report.hpp"
+#include "cli/verbs/azure/storage_view.hpp"
 #include "cli/tree/builder.hpp"
 #include "site/site.hpp"
 #include "storage/places.hpp"

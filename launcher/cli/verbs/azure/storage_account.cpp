@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
-#include "cli/report/names.hpp"
-#include "cli/report/resource_report.hpp"
-#include "cli/terminal.hpp"
+#include "user/parents.hpp"
+#include "status/resource_view.hpp"
+#include "cli/output/terminal.hpp"
 #include "cli/verbs/azure/storage.hpp"
 #include "cli/verbs/tags.hpp"
 

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
-#include "cli/report/output_directory.hpp"
-#include "cli/terminal.hpp"
+#include "status/output_directory.hpp"
+#include "cli/output/terminal.hpp"
 #include "cli/verbs/azure/storage.hpp"
 #include "cli/verbs/azure/transfer.hpp"
 #include "job/syntax/utf8.hpp"

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/report/output_directory.hpp"
+#include "status/output_directory.hpp"
 #include "cli/verbs/azure/storage.hpp"
 #include "cli/verbs/azure/storage_paths.hpp"
 #include "cli/verbs/azure/transfer.hpp"

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "cli/report/output_directory.hpp"
-#include "cli/terminal.hpp"
+#include "status/output_directory.hpp"
+#include "cli/output/terminal.hpp"
 #include "cli/verbs/azure/storage.hpp"
 
 // The verbs of `storage share` and `storage container`, which differ only in their words.

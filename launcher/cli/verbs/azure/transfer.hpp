@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/process.hpp"
-#include "cli/report/transfer_progress.hpp"
+#include "cli/output/transfer_progress.hpp"
 #include "storage/share.hpp"
 
 namespace batchai::cli {

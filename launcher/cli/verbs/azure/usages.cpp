@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "cli/report/cluster_report.hpp"
-#include "cli/report/resource_report.hpp"
+#include "clusters/view.hpp"
+#include "status/resource_view.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "slurm/cores.hpp"

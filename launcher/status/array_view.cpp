@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "status/array_view.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include "base/file.hpp"
+#include "base/parallel.hpp"
+#include "record/job_files.hpp"
+#include "record/plan_file.hpp"
+
+namespace batchai::cli {
+
+using slurm::ExecutionState;
+
+ArrayStatuses array_statuses(const slurm::Jobs& jobs) {
+    ArrayStatuses out;
+    for (const auto& [id, status] : jobs) {
+        if (status.array_id.empty()) continue;
+        auto& tasks = out[status.array_id];
+        for (const int number : status.array_tasks) {
+            const slurm::JobStatus*& known = tasks[number];
+            // A task that has begun has an entry of its own.
+            if (known == nullptr || status.array_tasks.size() < known->array_tasks.size())
+                known = &status;
+        }
+    }
+    return out;
+}
+
+std::vector<std::string> slurm_ids_of(const store::Job& job) {
+    std::vector<std::string> out{job.slurm_job_id};
+    for (const store::ArrayRun& run : job.array_runs)
+        out.push_back(run.slurm_job_id);
+    return out;
+}
+
+namespace {
+
+// Returns the option "array" of a job whose record does not have it.
+std::string array_in_plan(const record::JobFiles& files) {
+    const auto text = base::read_file(files.plan());
+    if (!text) return {};
+    const auto plan = record::plan_from_json(*text);
+    if (!plan) return {};
+    for (const plan::SlurmOption& option : plan->allocation.options) {
+        if (option.name == "array") return option.value;
+    }
+    return {};
+}
+
+}  // namespace
+
+base::Result<std::vector<int>> tasks_of(const store::Store& store, const store::Job& job,
+                                        const ArrayStatuses& statuses) {
+    const record::JobFiles files = store.job_files(job.key);
+    const std::string text = job.array.empty() ? array_in_plan(files) : job.array;
+    if (auto tasks = slurm::expand_array_indexes(text)) return std::move(*tasks);
+    // The option has a form that only Slurm knows, so only what has begun or still waits is known.
+    std::set<int> seen;
+    for (const int number : files.started_array_tasks())
+        seen.insert(number);
+    for (const std::string& id : slurm_ids_of(job)) {
+        const auto found = statuses.find(id);
+        if (found == statuses.end()) continue;
+        for (const auto& [number, status] : found->second)
+            seen.insert(number);
+    }
+    return std::vector<int>(seen.begin(), seen.end());
+}
+
+std::vector<TaskRun> runs_of(const store::Job& job, const std::vector<int>& tasks) {
+    std::vector<TaskRun> out(tasks.size(), TaskRun{.slurm_job_id = job.slurm_job_id});
+    for (const store::ArrayRun& run : job.array_runs) {
+        for (const int number :
+             slurm::expand_array_indexes(run.tasks).value_or(std::vector<int>())) {
+            const auto at = std::lower_bound(tasks.begin(), tasks.end(), number);
+            if (at == tasks.end() || *at != number) continue;
+            out[static_cast<std::size_t>(at - tasks.begin())] = {
+                .slurm_job_id = run.slurm_job_id, .attempts_before = run.attempts_before};
+        }
+    }
+    return out;
+}
+
+slurm::JobEvidence evidence_of(const store::Job& job, std::optional<slurm::JobStatus> status,
+                               std::optional<record::Attempt>& attempt, int attempts_before) {
+    slurm::JobEvidence evidence;
+    evidence.slurm = std::move(status);
+    evidence.script_is_ours = true;
+    // The attempts of an earlier array are over.
+    if (attempt && attempt->number <= attempts_before) attempt.reset();
+    if (attempt) {
+        evidence.attempt = slurm::AttemptView{
+            .number = attempt->number - attempts_before,
+            .exit_code = attempt->end ? attempt->exit_code : std::optional<int>(),
+            .ended_by = attempt->ended_by,
+            .runs_again = attempt->runs_again(),
+            .program_began = attempt->program_began()};
+    }
+    if (evidence.attempt && evidence.slurm &&
+        slurm::requeued_since(*evidence.slurm, *evidence.attempt)) {
+        evidence.attempt.reset();
+        attempt.reset();
+    }
+    evidence.owner = getuid();
+    evidence.termination_requested = job.termination_requested.has_value();
+    return evidence;
+}
+
+base::Result<std::vector<TaskReport>> report_tasks(const store::Store& store, const store::Job& job,
+                                                   const ArrayStatuses& statuses) {
+    const record::JobFiles files = store.job_files(job.key);
+    const std::vector<int> numbers = TRY(tasks_of(store, job, statuses));
+    const std::vector<TaskRun> runs = runs_of(job, numbers);
+    const std::vector<int> begun = files.started_array_tasks();
+    const std::set<int> started(begun.begin(), begun.end());
+    std::vector<TaskReport> tasks(numbers.size());
+    std::vector<base::Result<void>> read(numbers.size());
+    base::in_parallel(numbers.size(), [&](std::size_t i) {
+        TaskReport& task = tasks[i];
+        task.number = numbers[i];
+        if (started.contains(task.number)) {
+            auto attempt = record::latest_attempt(files.array_task(task.number));
+            if (!attempt) {
+                read[i] = tl::unexpected(attempt.error());
+                return;
+            }
+            task.attempt = std::move(*attempt);
+        }
+        std::optional<slurm::JobStatus> status;
+        if (const auto array = statuses.find(runs[i].slurm_job_id); array != statuses.end()) {
+            const auto found = array->second.find(task.number);
+            if (found != array->second.end()) {
+                status = *found->second;
+                status->array_tasks = {task.number};
+            }
+        }
+        task.evidence = evidence_of(job, std::move(status), task.attempt, runs[i].attempts_before);
+        // What ended before the user stopped the job was not ended by that.
+        if (job.termination_requested && task.attempt && task.attempt->end &&
+            *task.attempt->end < *job.termination_requested)
+            task.evidence.termination_requested = false;
+        task.state = slurm::execution_state(task.evidence);
+    });
+    for (base::Result<void>& result : read)
+        TRY(std::move(result));
+    return tasks;
+}
+
+bool needs_accounting(const std::vector<TaskReport>& tasks) {
+    return std::any_of(tasks.begin(), tasks.end(), [](const TaskReport& task) {
+        const bool by_record = task.evidence.attempt && task.evidence.attempt->exit_code;
+        return !task.evidence.slurm && !by_record;
+    });
+}
+
+slurm::TaskCounts count_tasks(const std::vector<TaskReport>& tasks) {
+    slurm::TaskCounts counts;
+    for (const TaskReport& task : tasks)
+        counts.add(task.state);
+    return counts;
+}
+
+const TaskReport& representative(const std::vector<TaskReport>& tasks, ExecutionState state) {
+    const auto first_in = [&](ExecutionState wanted) {
+        return std::find_if(tasks.begin(), tasks.end(),
+                            [&](const TaskReport& task) { return task.state == wanted; });
+    };
+    auto found = first_in(state);
+    // Some tasks have ended, and all others wait.
+    if (found == tasks.end()) found = first_in(ExecutionState::queued);
+    return found == tasks.end() ? tasks.front() : *found;
+}
+
+std::optional<base::Time> start_of(const TaskReport& task) {
+    if (task.state == ExecutionState::queued) return {};
+    if (task.attempt) return task.attempt->start;
+    return task.evidence.slurm ? task.evidence.slurm->start : std::nullopt;
+}
+
+std::optional<base::Time> end_of(const TaskReport& task) {
+    if (!task.ended()) return {};
+    if (task.attempt && task.attempt->end) return task.attempt->end;
+    return task.evidence.slurm ? task.evidence.slurm->end : std::nullopt;
+}
+
+Value to_value(const slurm::TaskCounts& counts) {
+    return Value::Object{{"failed", counts.failed},           {"queued", counts.queued},
+                         {"running", counts.running},         {"succeeded", counts.succeeded},
+                         {"terminating", counts.terminating}, {"total", counts.total()}};
+}
+
+namespace {
+
+Value time_value(const std::optional<base::Time>& time) {
+    return time ? Value(base::to_iso8601(*time)) : Value();
+}
+
+}  // namespace
+
+Value to_value(const std::vector<TaskReport>& tasks) {
+    Value::Array out;
+    for (const TaskReport& task : tasks) {
+        const auto code = slurm::exit_code(task.evidence);
+        const auto& slurm = task.evidence.slurm;
+        const auto nodes = task.attempt ? task.attempt->nodes
+                           : slurm      ? slurm->nodes
+                                        : std::vector<std::string>();
+        out.push_back(Value::Object{
+            {"task", task.number},
+            {"executionState", slurm::to_string(task.state)},
+            {"exitCode", code ? Value(*code) : Value()},
+            {"node", nodes.empty() ? Value() : Value(fmt::format("{}", fmt::join(nodes, ",")))},
+            {"startTime", time_value(start_of(task))},
+            {"endTime", time_value(end_of(task))},
+            {"slurmJobId",
+             slurm ? Value(fmt::format("{}_{}", slurm->array_id, task.number)) : Value()}});
+    }
+    return out;
+}
+
+}  // namespace batchai::cli

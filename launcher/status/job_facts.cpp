@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "status/job_facts.hpp"
+
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "status/output_directory.hpp"
+#include "slurm/pending_reason.hpp"
+
+namespace batchai::cli {
+
+report::Summary summary_of(const JobReport& report) {
+    report::Summary out{.name = report.job.key.job,
+                        .slurm_job_id = report.job.slurm_job_id,
+                        .state = std::string(slurm::to_string(report.state)),
+                        .ended = report.ended(),
+                        .ended_by = {},
+                        .exit_code = report.exit_code(),
+                        .created = report.job.creation_time,
+                        .start = report.start(),
+                        .end = report.end(),
+                        .error_code = {},
+                        .error_message = {},
+                        .why_it_waits = {},
+                        .expected_start = {}};
+    if (out.ended) out.ended_by = base::word_of(slurm::ended_by(report.evidence));
+    const Value errors = job_errors(report);
+    if (errors.array() != nullptr && !errors.array()->empty()) {
+        const Value& first = errors.array()->front();
+        if (const auto* code = first["code"].string()) out.error_code = *code;
+        if (const auto* message = first["message"].string()) out.error_message = *message;
+    }
+    if (report.state == slurm::ExecutionState::queued && report.evidence.slurm) {
+        out.why_it_waits = slurm::pending_reason_in_words(report.evidence.slurm->reason).sentence;
+        out.expected_start = report.evidence.slurm->start;
+    }
+    return out;
+}
+
+base::Result<void> check_task(const store::Store& store, const FactsOf& of) {
+    const auto job = TRY(store.job(of.key));
+    if (of.task && !job.is_array) return tl::unexpected(not_an_array(of.key));
+    if (!of.task && job.is_array)
+        return base::fail("the job is an array, and each of its tasks has records of its own",
+                          of.key.job, "name a task with --task", base::ExitCode::usage);
+    return {};
+}
+
+base::Result<report::Facts> facts_of(const store::Store& store, const JobReport& report,
+                                     const FactsOf& of, report::Collect what) {
+    const auto plan = TRY(plan_of_job(store, of.key));
+    what.job = summary_of(report);
+    if (of.task) what.job.name += fmt::format(" [{}]", *of.task);
+    return report::collect(files_of(store, of.key, of.task), plan, std::move(what));
+}
+
+}  // namespace batchai::cli

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <optional>
+
+#include "base/error.hpp"
+#include "status/job_view.hpp"
+#include "status/history/collect.hpp"
+#include "status/facts.hpp"
+#include "store/store.hpp"
+
+// The facts of a job for `job events` and `job report`, from the store, Slurm and the job's
+// directory.
+namespace batchai::cli {
+
+// Which job, and of an array job which task.
+struct FactsOf {
+    store::JobKey key;
+    std::optional<int> task;
+};
+
+[[nodiscard]] report::Summary summary_of(const JobReport& report);
+
+// Refuses a task of a job that is no array, and an array job without a task.
+[[nodiscard]] base::Result<void> check_task(const store::Store& store, const FactsOf& of);
+
+// `what` tells which further files are read; its summary is filled in here.
+[[nodiscard]] base::Result<report::Facts> facts_of(const store::Store& store,
+                                                   const JobReport& report, const FactsOf& of,
+                                                   report::Collect what);
+
+}  // namespace batchai::cli

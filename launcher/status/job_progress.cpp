@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "status/job_progress.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/utf8.hpp"
+#include "cli/output/terminal.hpp"
+#include "slurm/pending_reason.hpp"
+
+namespace batchai::cli {
+
+namespace {
+
+using slurm::ExecutionState;
+using std::chrono::milliseconds;
+
+constexpr milliseconds shortest_pause(200);
+constexpr milliseconds longest_pause(1000);
+
+constexpr int unknown_exit_code = 255;
+constexpr int interrupted_exit_code = 130;
+
+}  // namespace
+
+base::Result<Followed> follow(JobWatch& watch,
+                              const std::function<base::Result<Step>(const JobReport&)>& step) {
+    auto pause = shortest_pause;
+    while (true) {
+        auto report = TRY(watch.look());
+        const Step found = TRY(step(report));
+        // Ctrl-C may have been the reason to stop.
+        const bool stop = found == Step::stop && !Interruption::requested();
+        if (found == Step::more && !Interruption::requested()) continue;
+        if (stop || Interruption::requested() || report.ended())
+            return Followed{.report = std::move(report), .stopped = stop};
+        pause = found == Step::something_new ? shortest_pause : std::min(pause * 2, longest_pause);
+        Interruption::sleep(pause);
+        if (Interruption::requested()) return Followed{.report = std::move(report)};
+    }
+}
+
+void JobProgress::look(const JobReport& report) {
+    if (!said_submission_) {
+        said_submission_ = true;
+        fmt::print(stderr, "Job submitted at {}\n", python_time(report.job.creation_time));
+    }
+    if (!said_start_ && report.state != ExecutionState::queued && report.start()) {
+        said_start_ = true;
+        fmt::print(stderr, "Job started execution at {}\n", python_time(*report.start()));
+    }
+    if (!state_ || *state_ != report.state) {
+        state_ = report.state;
+        fmt::print(stderr, "Job state: {}\n", slurm::to_string(report.state));
+    }
+    say_reason(report);
+}
+
+void JobProgress::say_reason(const JobReport& report) {
+    if (report.state != ExecutionState::queued || !report.evidence.slurm) return;
+    const auto words = slurm::pending_reason_in_words(report.evidence.slurm->reason);
+    if (words.sentence == reason_) return;
+    reason_ = words.sentence;
+    fmt::print(stderr, "The job is waiting: {}\n", words.sentence);
+    if (!words.advice.empty()) fmt::print(stderr, "  {}\n", words.advice);
+}
+
+int say_end(const JobReport& report) {
+    if (report.attempt) {
+        for (const std::string& warning : report.attempt->warnings)
+            warn(warning);
+    }
+    const auto start = report.start();
+    const auto end = report.end();
+    const auto at = end ? python_time(*end) : "an unknown time";
+    const auto took = start && end ? python_duration(*end - *start) : "an unknown time";
+    if (report.state == ExecutionState::succeeded) {
+        fmt::print(stderr, "Job completed at {}; execution took {}\n", at, took);
+        return report.exit_code().value_or(0);
+    }
+    fmt::print(stderr, "The job \"{}\" in resource group \"{}\" failed.\n", report.job.key.job,
+               report.job.key.group);
+    const auto code = report.exit_code();
+    if (code) {
+        fmt::print(stderr, "Job failed with exit code {} at {}; execution took {}\n", *code, at,
+                   took);
+    }
+    fmt::print(stderr, "{}", base::printable_lines(error_lines(job_errors(report))));
+    // Exit code 0 would tell a script that the job succeeded.
+    return code && *code != 0 ? *code : unknown_exit_code;
+}
+
+int say_interrupted(const JobReport& report) {
+    say(fmt::format("interrupted; the job continues ({})", slurm::to_string(report.state)));
+    return interrupted_exit_code;
+}
+
+}  // namespace batchai::cli

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/error.hpp"
+#include "status/job_view.hpp"
+#include "status/job_watch.hpp"
+
+// How commands follow a job until it has ended, and what they say about it on standard error.
+namespace batchai::cli {
+
+// What a command has found when it looked at what it follows. With `more` it has not seen all that
+// there is, and looks again at once.
+enum class Step { nothing_new, something_new, more, stop };
+
+// The newest report of a job that is no longer followed. The job may go on if the user has pressed
+// Ctrl-C, or if the command has stopped by itself.
+struct Followed {
+    JobReport report;
+    bool stopped = false;  // by the command
+};
+
+// Calls `step` with each new report until the job has ended, Ctrl-C is pressed, or `step` says so.
+// The report is asked for before the step: what the step then reads of an ended job is complete. An
+// Interruption must exist.
+[[nodiscard]] base::Result<Followed> follow(
+    JobWatch& watch, const std::function<base::Result<Step>(const JobReport&)>& step);
+
+// Prints the progress of a job. It remembers what it has printed, so that each change is printed
+// once.
+class JobProgress {
+  public:
+    void look(const JobReport& report);
+
+  private:
+    void say_reason(const JobReport& report);
+
+    bool said_submission_ = false;
+    bool said_start_ = false;
+    std::optional<slurm::ExecutionState> state_;
+    std::string reason_;
+};
+
+// Says how the job has ended. Returns its exit code, or 255 if it failed without one.
+[[nodiscard]] int say_end(const JobReport& report);
+
+// Says that the job goes on though the command ends. Returns the exit code of the command.
+[[nodiscard]] int say_interrupted(const JobReport& report);
+
+}  // namespace batchai::cli

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <future>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "cli/output/output.hpp"
+#include "status/array_view.hpp"
+#include "record/attempt.hpp"
+#include "record/node_notes.hpp"
+#include "slurm/client.hpp"
+#include "slurm/job_outcome.hpp"
+#include "store/store.hpp"
+
+namespace batchai::cli {
+
+// A job and everything that is known about its state.
+struct JobReport {
+    store::Job job;
+    std::optional<record::Attempt> attempt;  // the newest
+    slurm::JobEvidence evidence;
+    slurm::ExecutionState state = slurm::ExecutionState::queued;
+    // Data that the nodes could not write to its storage. Only report_job() sets it. Such a failure
+    // may be noticed only after the job has ended.
+    std::vector<record::FailureNote> not_written;
+    // All tasks of an array job; `state` then combines theirs (slurm::combined_state). Empty if the
+    // job is no array, or if the report is that of one task.
+    std::vector<TaskReport> tasks;
+    // The task of an array job that `attempt` and `evidence` are about.
+    std::optional<int> task;
+
+    [[nodiscard]] bool ended() const {
+        return state == slurm::ExecutionState::succeeded || state == slurm::ExecutionState::failed;
+    }
+    // Of an array job, the exit code of the first task that failed, once all have ended.
+    [[nodiscard]] std::optional<int> exit_code() const {
+        return ended() ? slurm::exit_code(evidence) : std::nullopt;
+    }
+    [[nodiscard]] std::optional<base::Time> start() const;
+    [[nodiscard]] std::optional<base::Time> end() const;
+};
+
+// Slurm's answer about jobs, which may still be on its way.
+using AskedJobs = std::future<base::Result<slurm::Jobs>>;
+
+// Asks Slurm once for all jobs, except those that are in `asked`, and reads their records
+// meanwhile. If Slurm does not answer, the
+// jobs are still reported if all their records say that they have ended; otherwise that is an
+// error.
+[[nodiscard]] base::Result<std::vector<JobReport>> report_jobs(const store::Store& store,
+                                                               const slurm::Client& client,
+                                                               std::vector<store::Job> jobs,
+                                                               AskedJobs asked = {});
+// Reports all jobs of an experiment. If there are many, Slurm is asked before their names are
+// known. A job whose record cannot be read is left out, which is said as an error and makes
+// `complete` false.
+[[nodiscard]] base::Result<std::vector<JobReport>> report_jobs_of(const store::Store& store,
+                                                                  const slurm::Client& client,
+                                                                  const store::ExperimentKey& key,
+                                                                  bool& complete);
+// Reports one job or, with `task`, one task of an array job.
+[[nodiscard]] base::Result<JobReport> report_job(const store::Store& store,
+                                                 const slurm::Client& client,
+                                                 const store::JobKey& key,
+                                                 std::optional<int> task = {});
+// Returns one task of an array job. A job that is none, or does not have the task, is an error.
+[[nodiscard]] base::Result<TaskReport> task_of(const JobReport& report, int number);
+// Returns the files of the job, or of that task.
+[[nodiscard]] record::JobFiles files_of(const store::Store& store, const store::JobKey& key,
+                                        std::optional<int> task);
+// The error for a task of a job that is not an array job.
+[[nodiscard]] base::Error not_an_array(const store::JobKey& key);
+
+// Returns all attempts of the job, oldest first, as an array of {attempt, startTime, endTime,
+// exitCode, endedBy, message, retry}.
+[[nodiscard]] base::Result<Value> attempts_value(const store::Store& store,
+                                                 const JobReport& report);
+
+// Returns the `errors` of executionInfo: [{code, message, details: [{name, value}]}], or null.
+[[nodiscard]] Value job_errors(const JobReport& report);
+
+// Returns the object that `job show` prints: all of Batch AI's keys, slurmJobId, and pendingReason
+// while the job is queued.
+[[nodiscard]] Value to_value(const JobReport& report);
+
+}  // namespace batchai::cli

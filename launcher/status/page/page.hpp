@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <string>
+
+#include "status/history/findings.hpp"
+
+// The report as one page of HTML that needs nothing else: no script, no font, no picture, no
+// network. Whatever the job's records have, the page shows it as text.
+namespace batchai::report {
+
+[[nodiscard]] std::string page_of(const Findings& findings);
+
+// Sections of the page, each defined in a file of its own. Empty if there is nothing to show.
+[[nodiscard]] std::string attempts_section(const Findings& findings);
+[[nodiscard]] std::string speed_section(const Findings& findings);
+
+}  // namespace batchai::report

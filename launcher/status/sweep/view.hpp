@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "cli/output/output.hpp"
+#include "status/job_view.hpp"
+#include "status/sweep/metric.hpp"
+#include "plan/plan.hpp"
+#include "plan/sweep.hpp"
+#include "slurm/client.hpp"
+#include "store/store.hpp"
+
+// The points of a sweep, as `batchai sweep` and `job create --dry-run` show them.
+namespace batchai::cli {
+
+// Refuses an array that is larger than Slurm takes (MaxArraySize).
+[[nodiscard]] base::Result<void> check_array_size(const slurm::Client& client,
+                                                  const plan::Sweep& sweep);
+
+// Returns a table of the points and their parameters.
+[[nodiscard]] std::string points_table(const plan::Sweep& sweep);
+
+// A sweep with everything that is known about its points.
+struct SweepView {
+    plan::Plan plan;
+    plan::Sweep sweep;
+    JobReport report;
+
+    // Returns the plan of a point.
+    [[nodiscard]] plan::Plan plan_of(int point) const;
+};
+
+[[nodiscard]] bool is_sweep(const store::Job& job);
+
+// Reads a sweep. A job that is none is an error.
+[[nodiscard]] base::Result<SweepView> open_sweep(const store::Store& store,
+                                                 const slurm::Client& client,
+                                                 const store::JobKey& key);
+
+// Returns the metric of each of the tasks, from the logs of their newest attempts.
+[[nodiscard]] base::Result<std::vector<std::optional<Metric>>> metrics_of(
+    const store::Store& store, const SweepView& view, const std::vector<TaskReport>& tasks);
+
+// {point, parameters: {…}, executionState, exitCode, node, metric, duration, …}
+[[nodiscard]] Value point_value(const SweepView& view, const TaskReport& task,
+                                const std::optional<Metric>& metric);
+
+// Has a column for each parameter.
+[[nodiscard]] Table point_columns(const Value& value);
+[[nodiscard]] Table sweep_columns(const Value& value);
+
+}  // namespace batchai::cli

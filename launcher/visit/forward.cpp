@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "visit/forward.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/process.hpp"
+#include "base/text.hpp"
+#include "cli/output/terminal.hpp"
+#include "visit/relay/tunnel.hpp"
+#include "run/phases/wire_up.hpp"
+#include "run/srun/srun_arguments.hpp"
+
+namespace batchai::cli {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+tl::unexpected<base::Error> no_port(const std::string& text, const char* form) {
+    return base::fail(fmt::format("\"{}\" is not a port", text), {},
+                      fmt::format("write {} with numbers from 1 to 65535", form),
+                      base::ExitCode::usage);
+}
+
+std::optional<std::uint16_t> port_in(std::string_view text, std::uint16_t least) {
+    const auto port = base::number_in<std::uint16_t>(text);
+    return port && *port >= least ? port : std::nullopt;
+}
+
+}  // namespace
+
+base::Result<PortWish> port_wish(const std::string& text) {
+    const auto parts = base::split(text, ':');
+    const auto here = port_in(parts.front(), 0);
+    const auto there = port_in(parts.back(), 1);
+    if (parts.size() > 2 || !here || !there) return no_port(text, "6006 or 8888:6006");
+    return PortWish{.here = *here, .or_any = parts.size() == 1, .there = *there};
+}
+
+base::Result<PortWish> port_wish_of_address(const std::string& text) {
+    const std::size_t first = text.find(':');
+    const std::size_t last = text.rfind(':');
+    if (first == std::string::npos || first == last) return no_port(text, "9000:localhost:9001");
+    const auto here = port_in(std::string_view(text).substr(0, first), 1);
+    const auto there = port_in(std::string_view(text).substr(last + 1), 1);
+    if (!here || !there) return no_port(text, "9000:localhost:9001");
+    const std::string host = text.substr(first + 1, last - first - 1);
+    constexpr std::array<std::string_view, 4> itself{"localhost", "127.0.0.1", "::1", "[::1]"};
+    if (std::find(itself.begin(), itself.end(), host) == itself.end())
+        return base::fail(fmt::format("ports of \"{}\" cannot be forwarded", host), "--address",
+                          "write localhost for the node itself, and choose it with --node-id",
+                          base::ExitCode::usage);
+    return PortWish{.here = *here, .or_any = false, .there = *there};
+}
+
+namespace {
+
+base::Result<std::vector<reach::Forward>> listen_for(const std::vector<PortWish>& wishes) {
+    std::vector<reach::Forward> forwards;
+    for (const PortWish& wish : wishes) {
+        auto forward = reach::listen_here(wish.here, wish.there);
+        if (!forward && wish.or_any) forward = reach::listen_here(0, wish.there);
+        if (!forward) {
+            forward.error().hint =
+                fmt::format("choose another one, as in {}:{}; 0:{} takes any",
+                            wish.here < 1024 ? 8888 : wish.here + 1, wish.there, wish.there);
+            return tl::unexpected<base::Error>(std::move(forward).error());
+        }
+        forwards.push_back(std::move(*forward));
+    }
+    return forwards;
+}
+
+// Says what happens to the ports, and nothing twice.
+class Voice {
+  public:
+    explicit Voice(std::string node) : node_(std::move(node)) {}
+
+    void port_state(std::uint16_t port, reach::PortState state) const {
+        switch (state) {
+            case reach::PortState::silent:
+                return say(fmt::format("nothing listens on {} on {} yet", port, node_));
+            case reach::PortState::listens:
+                return say(fmt::format("port {} on {} can be used", port, node_));
+            case reach::PortState::foreign:
+                return say(
+                    fmt::format("port {} on {} belongs to another user, and is not "
+                                "connected to",
+                                port, node_));
+            case reach::PortState::unknown:
+                return say(fmt::format("{} does not say what listens on {}", node_, port));
+        }
+    }
+    // Somebody may try again and again.
+    void refused(std::optional<uid_t> user) {
+        ++refusals_;
+        if (Clock::now() - said_ < std::chrono::seconds(5) && refusals_ > 1) return;
+        said_ = Clock::now();
+        const std::string who = user ? fmt::format("another user's process (user id {})", *user)
+                                     : std::string("a process that cannot be found");
+        say(fmt::format("a connection from {} was refused ({} so far)", who, refusals_));
+    }
+
+  private:
+    std::string node_;
+    int refusals_ = 0;
+    Clock::time_point said_{};
+};
+
+void announce(const std::vector<reach::Forward>& forwards, const std::vector<PortWish>& wishes,
+              const std::string& node) {
+    for (std::size_t i = 0; i < forwards.size(); ++i) {
+        if (wishes[i].or_any && forwards[i].here != wishes[i].here)
+            say(fmt::format("port {} of this host is taken, so {} is used", wishes[i].here,
+                            forwards[i].here));
+        fmt::print("127.0.0.1:{} -> {}:{}\n", forwards[i].here, node, forwards[i].there);
+    }
+    std::fflush(stdout);
+}
+
+int exit_code_of(int signal) {
+    return signal == SIGINT ? 0 : 128 + signal;
+}
+
+// Says why the step has ended although the user has not ended it. Returns the exit code.
+int say_end_of_step(const store::Store& store, const slurm::Client& client,
+                    const RunningJob& running, PipedStep& step, const base::HeldSignals& signals,
+                    const std::string& fault) {
+    step.close_input();
+    const auto [code, interrupted] = step.wait(signals);
+    if (interrupted) return exit_code_of(code - 128);
+    const auto report = report_job(store, client, running.job.key, running.task);
+    if (report && !is_running(*report)) {
+        say(fmt::format("the job is no longer running: it is {}", slurm::to_string(report->state)));
+        return 0;
+    }
+    const std::string said = step.said();
+    say(fmt::format("the way to the node is gone (exit code {}){}{}{}{}", code,
+                    fault.empty() ? "" : ": ", fault, said.empty() ? "" : "\n", said));
+    return static_cast<int>(base::ExitCode::failed);
+}
+
+}  // namespace
+
+base::Result<int> forward_ports(const store::Store& store, const slurm::Client& client,
+                                const RunningJob& running, const std::string& node,
+                                const std::vector<PortWish>& wishes) {
+    const base::HeldSignals signals{SIGINT, SIGTERM, SIGHUP};
+    auto forwards = TRY(listen_for(wishes));
+    auto step = TRY(PipedStep::start(
+        run::piped_arguments({.job_id = running.slurm_id,
+                              .node = node,
+                              .name = "batchai-port",
+                              .prompt = true,
+                              .command = {run::program_on_nodes("batchai-node"), "relay"}}),
+        bare_environment()));
+    announce(forwards, wishes, node);
+    Voice voice(node);
+    reach::CommandSide side(
+        std::move(forwards), step.output(), step.input(),
+        {.port_state = [&](std::uint16_t port,
+                           reach::PortState state) { voice.port_state(port, state); },
+         .refused = [&](std::optional<uid_t> user) { voice.refused(user); }});
+    constexpr std::chrono::seconds longest_pause{60};
+    while (true) {
+        std::vector<int> others{signals.descriptor()};
+        if (step.messages() >= 0) others.push_back(step.messages());
+        const auto turn = side.turn(longest_pause, others);
+        if (const auto signal = signals.next()) return exit_code_of(*signal);
+        step.read_messages();
+        if (turn != reach::Tunnel::Turn::goes_on)
+            return say_end_of_step(store, client, running, step, signals, side.fault());
+    }
+}
+
+}  // namespace batchai::cli
