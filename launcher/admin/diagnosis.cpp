@@ -12,11 +12,11 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include "admin/masking.hpp"
 #include "base/beneath.hpp"
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/process.hpp"
-#include "admin/masking.hpp"
 #include "image/credentials.hpp"
 
 namespace batchai::cli {

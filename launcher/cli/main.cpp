@@ -16,11 +16,11 @@
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "cli/output/query.hpp"
-#include "clusters/volume_flags.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/tree/ids.hpp"
 #include "cli/tree/walk.hpp"
+#include "clusters/volume_flags.hpp"
 #include "site/site.hpp"
 #include "store/store.hpp"
 

@@ -8,8 +8,8 @@
 
 #include "base/ids.hpp"
 #include "base/timestamp.hpp"
-#include "clusters/volume_flags.hpp"
 #include "cli/output/terminal.hpp"
+#include "clusters/volume_flags.hpp"
 #include "site/storage_place.hpp"
 #include "storage/places.hpp"
 

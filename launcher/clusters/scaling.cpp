@@ -11,12 +11,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "clusters/view.hpp"
-#include "status/job_view.hpp"
-#include "user/parents.hpp"
 #include "cli/output/terminal.hpp"
+#include "clusters/view.hpp"
 #include "slurm/node_view.hpp"
 #include "slurm/scaling.hpp"
+#include "status/job_view.hpp"
+#include "user/parents.hpp"
 
 namespace batchai::cli {
 

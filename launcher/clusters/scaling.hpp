@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "status/job_view.hpp"
 #include "site/site.hpp"
 #include "slurm/client.hpp"
 #include "slurm/scaling.hpp"
+#include "status/job_view.hpp"
 #include "store/records.hpp"
 #include "store/store.hpp"
 

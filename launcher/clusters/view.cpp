@@ -8,11 +8,11 @@
 
 #include "base/text.hpp"
 #include "cli/output/query.hpp"
+#include "cli/output/terminal.hpp"
+#include "clusters/volume_flags.hpp"
+#include "slurm/node_view.hpp"
 #include "status/job_view.hpp"
 #include "status/resource_view.hpp"
-#include "clusters/volume_flags.hpp"
-#include "cli/output/terminal.hpp"
-#include "slurm/node_view.hpp"
 
 namespace batchai::cli {
 

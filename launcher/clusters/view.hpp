@@ -8,13 +8,13 @@
 
 #include "base/error.hpp"
 #include "cli/output/output.hpp"
-#include "status/job_view.hpp"
 #include "job/model.hpp"
 #include "job/schema/storage_account.hpp"
 #include "plan/make.hpp"
 #include "site/site.hpp"
 #include "slurm/client.hpp"
 #include "slurm/node_view.hpp"
+#include "status/job_view.hpp"
 #include "store/records.hpp"
 #include "store/store.hpp"
 

@@ -38,11 +38,11 @@
 #include "node/volumes/flush.hpp"
 #include "node/volumes/unsaved.hpp"
 #include "plan/array_task.hpp"
-#include "visit/relay/tunnel.hpp"
 #include "record/job_files.hpp"
 #include "record/task_reports.hpp"
 #include "site/site.hpp"
 #include "spank/protocol.h"
+#include "visit/relay/tunnel.hpp"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "mpi_bridge/transport/network.hpp"
+#include "mpi_bridge/transport/choice/network.hpp"
 #include "plan/plan.hpp"
 
 // The network interface that NCCL is told to use. mpi_bridge decides it in the same way as for its

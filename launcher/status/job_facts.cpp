@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "status/output_directory.hpp"
 #include "slurm/pending_reason.hpp"
+#include "status/output_directory.hpp"
 
 namespace batchai::cli {
 

@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "base/error.hpp"
-#include "status/job_view.hpp"
-#include "status/history/collect.hpp"
 #include "status/facts.hpp"
+#include "status/history/collect.hpp"
+#include "status/job_view.hpp"
 #include "store/store.hpp"
 
 // The facts of a job for `job events` and `job report`, from the store, Slurm and the job's

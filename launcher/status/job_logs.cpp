@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 #include "base/text.hpp"
-#include "status/output_directory.hpp"
 #include "cli/output/terminal.hpp"
 #include "record/attempt.hpp"
 #include "slurm/hostlist.hpp"
+#include "status/output_directory.hpp"
 
 namespace batchai::cli {
 

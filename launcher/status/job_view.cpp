@@ -9,12 +9,12 @@
 
 #include "base/parallel.hpp"
 #include "cli/output/query.hpp"
-#include "status/resource_view.hpp"
 #include "cli/output/terminal.hpp"
 #include "plan/plan.hpp"
 #include "record/attempt.hpp"
 #include "record/last_words.hpp"
 #include "slurm/pending_reason.hpp"
+#include "status/resource_view.hpp"
 
 namespace batchai::cli {
 

@@ -8,11 +8,11 @@
 
 #include "base/error.hpp"
 #include "cli/output/output.hpp"
-#include "status/array_view.hpp"
 #include "record/attempt.hpp"
 #include "record/node_notes.hpp"
 #include "slurm/client.hpp"
 #include "slurm/job_outcome.hpp"
+#include "status/array_view.hpp"
 #include "store/store.hpp"
 
 namespace batchai::cli {

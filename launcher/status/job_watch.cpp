@@ -10,9 +10,9 @@
 
 #include <fmt/format.h>
 
-#include "status/job_view.hpp"
 #include "cli/output/terminal.hpp"
 #include "job/schema/checks.hpp"
+#include "status/job_view.hpp"
 
 namespace batchai::cli {
 

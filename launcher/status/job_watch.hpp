@@ -11,9 +11,9 @@
 #include "base/error.hpp"
 #include "base/timestamp.hpp"
 #include "cli/output/output.hpp"
-#include "status/job_view.hpp"
 #include "record/attempt.hpp"
 #include "slurm/client.hpp"
+#include "status/job_view.hpp"
 #include "store/store.hpp"
 
 namespace batchai::cli {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/timestamp.hpp"
-#include "status/job_view.hpp"
 #include "record/attempt.hpp"
 #include "record/usage.hpp"
+#include "status/job_view.hpp"
 
 // A user's jobs as metrics, in the text format of Prometheus. Pure.
 namespace batchai::cli {

@@ -17,11 +17,11 @@
 
 #include "base/beneath.hpp"
 #include "base/timestamp.hpp"
-#include "status/array_view.hpp"
-#include "status/job_view.hpp"
 #include "record/plan_file.hpp"
 #include "record/sweep_file.hpp"
 #include "slurm/array_indexes.hpp"
+#include "status/array_view.hpp"
+#include "status/job_view.hpp"
 
 namespace batchai::cli {
 

@@ -12,12 +12,12 @@
 
 #include "base/lock.hpp"
 #include "base/process.hpp"
-#include "submit/planning.hpp"
-#include "submit/held_job.hpp"
 #include "plan/make.hpp"
 #include "record/retries.hpp"
 #include "slurm/array_indexes.hpp"
 #include "slurm/parse.hpp"
+#include "submit/held_job.hpp"
+#include "submit/planning.hpp"
 
 namespace batchai::cli {
 namespace {

@@ -5,10 +5,10 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "status/array_view.hpp"
 #include "plan/plan.hpp"
 #include "record/job_files.hpp"
 #include "slurm/client.hpp"
+#include "status/array_view.hpp"
 #include "store/store.hpp"
 
 // Tasks of an array job that have failed are run again by a Slurm array of their own, with the same

@@ -8,10 +8,10 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
-#include "submit/planning.hpp"
 #include "cli/output/terminal.hpp"
 #include "plan/make.hpp"
 #include "slurm/parse.hpp"
+#include "submit/planning.hpp"
 
 namespace batchai::cli {
 namespace {

@@ -19,10 +19,6 @@
 #include "base/process.hpp"
 #include "cli/output/output.hpp"
 #include "clusters/view.hpp"
-#include "submit/image.hpp"
-#include "submit/local_secrets.hpp"
-#include "status/resource_view.hpp"
-#include "user/config.hpp"
 #include "clusters/volume_flags.hpp"
 #include "job/parse.hpp"
 #include "job/schema/storage_account.hpp"
@@ -38,6 +34,10 @@
 #include "slurm/own_environment.hpp"
 #include "snapshot/copy.hpp"
 #include "spank/protocol.h"
+#include "status/resource_view.hpp"
+#include "submit/image.hpp"
+#include "submit/local_secrets.hpp"
+#include "user/config.hpp"
 
 namespace batchai::cli {
 

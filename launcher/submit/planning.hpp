@@ -9,7 +9,6 @@
 
 #include "base/error.hpp"
 #include "base/process.hpp"
-#include "user/parents.hpp"
 #include "clusters/volume_flags.hpp"
 #include "job/model.hpp"
 #include "job/syntax/diagnostic.hpp"
@@ -18,6 +17,7 @@
 #include "site/site.hpp"
 #include "snapshot/listing.hpp"
 #include "store/store.hpp"
+#include "user/parents.hpp"
 
 // Makes a plan from the options of a command line: reads the file, finds the storage account and
 // the cluster, and calls the planner. Only write_plan() changes anything.

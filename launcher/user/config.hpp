@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "user/parents.hpp"
 #include "job/model.hpp"
 #include "job/schema/field.hpp"
 #include "job/syntax/diagnostic.hpp"
+#include "user/parents.hpp"
 
 // The user's own defaults, in a file in TOML:
 //

@@ -23,9 +23,9 @@
 #include "cli/output/terminal.hpp"
 #include "image/progress.hpp"
 #include "plan/paths.hpp"
+#include "run/srun/srun_arguments.hpp"
 #include "visit/tar/pack.hpp"
 #include "visit/tar/unpack.hpp"
-#include "run/srun/srun_arguments.hpp"
 
 namespace batchai::cli {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "visit/visit.hpp"
 #include "plan/plan.hpp"
+#include "visit/visit.hpp"
 
 // Files of a job's node, from and to this host: `job cp`.
 namespace batchai::cli {

@@ -15,9 +15,9 @@
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "cli/output/terminal.hpp"
-#include "visit/relay/tunnel.hpp"
 #include "run/phases/wire_up.hpp"
 #include "run/srun/srun_arguments.hpp"
+#include "visit/relay/tunnel.hpp"
 
 namespace batchai::cli {
 

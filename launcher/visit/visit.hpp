@@ -10,9 +10,9 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/process.hpp"
-#include "status/job_view.hpp"
 #include "record/job_files.hpp"
 #include "slurm/client.hpp"
+#include "status/job_view.hpp"
 #include "store/store.hpp"
 
 // What the commands share that start a step of their own on a node of a running job: job shell,

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "api/with_engine.hpp"
-#include "gpu/cuda_library.hpp"
-#include "gpu/nccl_library.hpp"
+#include "gpu/cuda/library.hpp"
+#include "gpu/nccl/library.hpp"
 #include "mpi_bridge_engine.h"
 
 namespace mpi_bridge {

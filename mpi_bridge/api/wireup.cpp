@@ -13,7 +13,7 @@
 #include "core/log.hpp"
 #include "trace/stall.hpp"
 #include "transport/alone_transport.hpp"
-#include "transport/network_choice.hpp"
+#include "transport/choice/network_choice.hpp"
 #include "transport/open_transport.hpp"
 
 namespace mpi_bridge {

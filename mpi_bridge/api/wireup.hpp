@@ -12,7 +12,7 @@
 #include "core/waits.hpp"
 #include "liveness/heartbeat.hpp"
 #include "trace/stall_settings.hpp"
-#include "transport/network.hpp"
+#include "transport/choice/network.hpp"
 #include "transport/transport.hpp"
 
 namespace mpi_bridge {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/failure.hpp"
-#include "gpu/codec.hpp"
 #include "gpu/device_group.hpp"
+#include "gpu/wire/codec.hpp"
 
 namespace mpi_bridge {
 

@@ -12,12 +12,12 @@
 #include <fmt/format.h>
 
 #include "core/environment.hpp"
-#include "gpu/cuda_queue.hpp"
-#include "gpu/host_queue.hpp"
-#include "gpu/nccl_group.hpp"
-#include "gpu/nccl_library.hpp"
+#include "gpu/cuda/queue.hpp"
+#include "gpu/nccl/group.hpp"
+#include "gpu/nccl/library.hpp"
 #include "gpu/placement.hpp"
-#include "gpu/staged_group.hpp"
+#include "gpu/staged/group.hpp"
+#include "gpu/staged/host_queue.hpp"
 
 namespace mpi_bridge {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "gpu/nccl_library.hpp"
+#include "gpu/nccl/library.hpp"
 
 namespace mpi_bridge {
 namespace {

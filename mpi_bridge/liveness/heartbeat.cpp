@@ -17,7 +17,7 @@
 #include "liveness/heartbeat_message.hpp"
 #include "liveness/identity.hpp"
 #include "liveness/liveness_check.hpp"
-#include "transport/tcp_transport.hpp"
+#include "transport/tcp/transport.hpp"
 
 namespace mpi_bridge {
 namespace {

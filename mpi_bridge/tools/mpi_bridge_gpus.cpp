@@ -32,8 +32,8 @@
 
 #include "core/environment.hpp"
 #include "core/failure.hpp"
-#include "gpu/cuda_library.hpp"
-#include "gpu/nccl_library.hpp"
+#include "gpu/cuda/library.hpp"
+#include "gpu/nccl/library.hpp"
 #include "tools/gpus/allreduce.hpp"
 #include "tools/gpus/compare.hpp"
 #include "tools/gpus/gpu.hpp"

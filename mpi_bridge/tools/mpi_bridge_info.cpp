@@ -14,8 +14,8 @@
 #include "collectives/select/selection.hpp"
 #include "core/settings.hpp"
 #include "reduce/reduction.hpp"
-#include "transport/network_choice.hpp"
-#include "transport/ucx_transport.hpp"
+#include "transport/choice/network_choice.hpp"
+#include "transport/ucx/transport.hpp"
 
 namespace {
 

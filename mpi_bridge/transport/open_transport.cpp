@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "core/log.hpp"
-#include "transport/network_choice.hpp"
-#include "transport/tcp_transport.hpp"
-#include "transport/ucx_choice.hpp"
-#include "transport/ucx_transport.hpp"
+#include "transport/choice/network_choice.hpp"
+#include "transport/tcp/transport.hpp"
+#include "transport/ucx/choice.hpp"
+#include "transport/ucx/transport.hpp"
 #include "transport/wire_version.hpp"
 
 namespace mpi_bridge {

@@ -9,7 +9,7 @@
 
 #include "core/failure.hpp"
 #include "core/waits.hpp"
-#include "transport/network.hpp"
+#include "transport/choice/network.hpp"
 #include "transport/transport.hpp"
 
 namespace mpi_bridge {

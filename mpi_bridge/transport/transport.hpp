@@ -11,7 +11,7 @@
 #include "core/failure.hpp"
 #include "core/group.hpp"
 #include "core/waits.hpp"
-#include "transport/patience.hpp"
+#include "transport/wait/patience.hpp"
 
 namespace mpi_bridge {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "visit/relay/frames.hpp"
 #include "tests/fuzz/promise.hpp"
+#include "visit/relay/frames.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using namespace batchai::reach;

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "visit/tar/reader.hpp"
 #include "tests/fuzz/promise.hpp"
+#include "visit/tar/reader.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using namespace batchai::reach;

@@ -13,9 +13,9 @@
 #include <sys/socket.h>
 
 #include "tests/fuzz/promise.hpp"
-#include "transport/tcp_address.hpp"
-#include "transport/tcp_handshake.hpp"
-#include "transport/tcp_pending_handshakes.hpp"
+#include "transport/tcp/address.hpp"
+#include "transport/tcp/handshake.hpp"
+#include "transport/tcp/pending_handshakes.hpp"
 
 namespace {
 

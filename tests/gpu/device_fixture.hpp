@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "gpu/cuda_device.hpp"
-#include "gpu/cuda_queue.hpp"
+#include "gpu/cuda/device.hpp"
+#include "gpu/cuda/queue.hpp"
 #include "gpu/device_group.hpp"
 
 namespace mpi_bridge_test {

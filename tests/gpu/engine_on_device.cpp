@@ -6,7 +6,7 @@
 
 #include "device_fixture.hpp"
 #include "device_tensor.hpp"
-#include "gpu/nccl_library.hpp"
+#include "gpu/nccl/library.hpp"
 #include "tests/unit/mpi_bridge/engine/ranks.hpp"
 
 namespace {

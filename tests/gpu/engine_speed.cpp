@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include "device_fixture.hpp"
-#include "gpu/nccl_communicator.hpp"
-#include "gpu/nccl_library.hpp"
+#include "gpu/nccl/communicator.hpp"
+#include "gpu/nccl/library.hpp"
 #include "tests/unit/mpi_bridge/engine/ranks.hpp"
 #include "timing.hpp"
 

@@ -10,7 +10,7 @@
 #include "../unit/mpi_bridge/gpu/meeting.hpp"
 #include "../unit/mpi_bridge/reference.hpp"
 #include "device_fixture.hpp"
-#include "gpu/nccl_library.hpp"
+#include "gpu/nccl/library.hpp"
 
 namespace {
 

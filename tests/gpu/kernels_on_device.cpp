@@ -8,8 +8,8 @@
 
 #include "device_fixture.hpp"
 #include "gpu/bucket.hpp"
-#include "gpu/host_kernels.hpp"
-#include "gpu/nvrtc_library.hpp"
+#include "gpu/cuda/nvrtc_library.hpp"
+#include "gpu/staged/host_kernels.hpp"
 
 namespace {
 

@@ -10,8 +10,8 @@
 
 #include "device_fixture.hpp"
 #include "gpu/bucket.hpp"
-#include "gpu/nccl_communicator.hpp"
-#include "gpu/nccl_library.hpp"
+#include "gpu/nccl/communicator.hpp"
+#include "gpu/nccl/library.hpp"
 #include "timing.hpp"
 
 namespace {

@@ -13,9 +13,9 @@
 #include <CLI/Formatter.hpp>
 
 #include "cli/output/output.hpp"
-#include "user/parents.hpp"
-#include "submit/planning.hpp"
 #include "clusters/volume_flags.hpp"
+#include "submit/planning.hpp"
+#include "user/parents.hpp"
 
 // The command line as a CLI11 tree. Parsing, --help, the man pages and completion all use this
 // tree.

@@ -11,9 +11,9 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
-#include "status/resource_view.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/tree/walk.hpp"
+#include "status/resource_view.hpp"
 
 namespace batchai::cli {
 

@@ -11,10 +11,10 @@
 
 #include "admin/checks.hpp"
 #include "admin/cluster_facts.hpp"
+#include "admin/findings_view.hpp"
 #include "admin/host_facts.hpp"
 #include "admin/installation.hpp"
 #include "admin/nodes.hpp"
-#include "admin/findings_view.hpp"
 #include "base/json.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"

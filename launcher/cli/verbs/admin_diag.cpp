@@ -7,18 +7,18 @@
 #include <unistd.h>
 
 #include "admin/checks.hpp"
+#include "admin/diagnosis.hpp"
+#include "admin/findings_view.hpp"
 #include "admin/host_facts.hpp"
 #include "admin/installation.hpp"
-#include "admin/findings_view.hpp"
 #include "base/json.hpp"
 #include "base/process.hpp"
 #include "base/temporary_directory.hpp"
-#include "admin/diagnosis.hpp"
-#include "status/job_view.hpp"
-#include "user/parents.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
+#include "status/job_view.hpp"
+#include "user/parents.hpp"
 
 namespace batchai::cli {
 namespace {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include "user/config.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -12,11 +14,10 @@
 #include <fmt/ranges.h>
 
 #include "cli/output/output.hpp"
-#include "user/parents.hpp"
-#include "user/config.hpp"
 #include "cli/tree/builder.hpp"
 #include "plan/make.hpp"
 #include "site/site.hpp"
+#include "user/parents.hpp"
 
 namespace batchai::cli {
 namespace {

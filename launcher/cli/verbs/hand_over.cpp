@@ -15,12 +15,12 @@
 #include "base/file.hpp"
 #include "base/ids.hpp"
 #include "cli/output/output.hpp"
-#include "submit/image.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "plan/slurm_options.hpp"
 #include "record/job_files.hpp"
 #include "spank/protocol.h"
+#include "submit/image.hpp"
 
 namespace batchai::cli {
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "cli/output/output.hpp"
-#include "user/parents.hpp"
 #include "submit/planning.hpp"
+#include "user/parents.hpp"
 
 namespace batchai::cli {
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include "submit/image.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <numeric>
@@ -10,12 +12,11 @@
 #include <fmt/format.h>
 
 #include "cli/output/output.hpp"
-#include "submit/image.hpp"
-#include "status/resource_view.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "image/resolve.hpp"
+#include "status/resource_view.hpp"
 
 namespace batchai::cli {
 namespace {

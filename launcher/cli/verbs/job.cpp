@@ -9,18 +9,18 @@
 
 #include "base/parallel.hpp"
 #include "cli/output/output.hpp"
-#include "status/usage/efficiency.hpp"
-#include "status/job_progress.hpp"
-#include "status/job_view.hpp"
-#include "status/job_watch.hpp"
-#include "user/parents.hpp"
-#include "submit/planning.hpp"
-#include "status/resource_view.hpp"
-#include "submit/held_job.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "record/snapshot.hpp"
+#include "status/job_progress.hpp"
+#include "status/job_view.hpp"
+#include "status/job_watch.hpp"
+#include "status/resource_view.hpp"
+#include "status/usage/efficiency.hpp"
+#include "submit/held_job.hpp"
+#include "submit/planning.hpp"
+#include "user/parents.hpp"
 
 namespace batchai::cli {
 namespace {

@@ -3,13 +3,13 @@
 #include <string>
 #include <utility>
 
-#include "visit/copy.hpp"
-#include "visit/visit.hpp"
-#include "user/parents.hpp"
-#include "status/output_directory.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/job_shell.hpp"
 #include "cli/verbs/surroundings.hpp"
+#include "status/output_directory.hpp"
+#include "user/parents.hpp"
+#include "visit/copy.hpp"
+#include "visit/visit.hpp"
 
 namespace batchai::cli {
 namespace {

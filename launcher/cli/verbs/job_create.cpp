@@ -11,11 +11,6 @@
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "cli/output/output.hpp"
-#include "status/job_view.hpp"
-#include "user/parents.hpp"
-#include "submit/planning.hpp"
-#include "submit/held_job.hpp"
-#include "status/sweep/view.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/tree/walk.hpp"
@@ -26,7 +21,12 @@
 #include "plan/make.hpp"
 #include "plan/slurm_options.hpp"
 #include "record/job_files.hpp"
+#include "status/job_view.hpp"
+#include "status/sweep/view.hpp"
 #include "store/records.hpp"
+#include "submit/held_job.hpp"
+#include "submit/planning.hpp"
+#include "user/parents.hpp"
 
 namespace batchai::cli {
 namespace {

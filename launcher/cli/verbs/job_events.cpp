@@ -11,18 +11,18 @@
 #include <unistd.h>
 
 #include "base/text.hpp"
-#include "status/job_facts.hpp"
-#include "status/job_progress.hpp"
-#include "status/job_watch.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/named_job.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "job/syntax/utf8.hpp"
-#include "status/page/chart.hpp"
 #include "status/history/events.hpp"
 #include "status/history/numbers.hpp"
 #include "status/history/phases.hpp"
+#include "status/job_facts.hpp"
+#include "status/job_progress.hpp"
+#include "status/job_watch.hpp"
+#include "status/page/chart.hpp"
 
 namespace batchai::cli {
 namespace {

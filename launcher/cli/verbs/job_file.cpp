@@ -10,15 +10,15 @@
 #include <fmt/format.h>
 
 #include "cli/output/output.hpp"
-#include "status/job_progress.hpp"
-#include "status/job_watch.hpp"
-#include "user/parents.hpp"
-#include "status/output_directory.hpp"
-#include "status/resource_view.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
+#include "status/job_progress.hpp"
+#include "status/job_watch.hpp"
+#include "status/output_directory.hpp"
+#include "status/resource_view.hpp"
 #include "store/records.hpp"
+#include "user/parents.hpp"
 
 namespace batchai::cli {
 namespace {

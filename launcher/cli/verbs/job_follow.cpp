@@ -18,12 +18,12 @@
 #include <unistd.h>
 
 #include "base/text.hpp"
-#include "status/array_view.hpp"
-#include "status/job_view.hpp"
-#include "status/output_directory.hpp"
 #include "cli/output/terminal.hpp"
 #include "record/sweep_file.hpp"
 #include "slurm/array_indexes.hpp"
+#include "status/array_view.hpp"
+#include "status/job_view.hpp"
+#include "status/output_directory.hpp"
 
 namespace batchai::cli {
 

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "cli/verbs/surroundings.hpp"
 #include "status/job_logs.hpp"
 #include "status/job_progress.hpp"
-#include "cli/verbs/surroundings.hpp"
 #include "store/records.hpp"
 
 // What `job logs` and `job create --follow` share.

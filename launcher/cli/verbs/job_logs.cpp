@@ -11,14 +11,14 @@
 
 #include <fmt/format.h>
 
-#include "status/job_progress.hpp"
-#include "user/parents.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/job_follow.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "record/attempt.hpp"
 #include "slurm/hostlist.hpp"
+#include "status/job_progress.hpp"
+#include "user/parents.hpp"
 
 namespace batchai::cli {
 namespace {

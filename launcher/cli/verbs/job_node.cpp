@@ -8,14 +8,14 @@
 
 #include "base/network.hpp"
 #include "cli/output/output.hpp"
-#include "visit/forward.hpp"
-#include "status/job_view.hpp"
-#include "visit/visit.hpp"
-#include "user/parents.hpp"
-#include "status/resource_view.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/job_shell.hpp"
 #include "cli/verbs/surroundings.hpp"
+#include "status/job_view.hpp"
+#include "status/resource_view.hpp"
+#include "user/parents.hpp"
+#include "visit/forward.hpp"
+#include "visit/visit.hpp"
 
 namespace batchai::cli {
 namespace {

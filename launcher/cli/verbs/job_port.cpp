@@ -3,12 +3,12 @@
 #include <utility>
 #include <vector>
 
-#include "visit/forward.hpp"
-#include "visit/visit.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/job_shell.hpp"
 #include "cli/verbs/named_job.hpp"
 #include "cli/verbs/surroundings.hpp"
+#include "visit/forward.hpp"
+#include "visit/visit.hpp"
 
 namespace batchai::cli {
 namespace {

@@ -8,8 +8,6 @@
 #include <sys/stat.h>
 
 #include "base/file.hpp"
-#include "status/usage/efficiency.hpp"
-#include "status/job_facts.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/named_job.hpp"
@@ -17,7 +15,9 @@
 #include "job/syntax/utf8.hpp"
 #include "status/history/findings.hpp"
 #include "status/history/numbers.hpp"
+#include "status/job_facts.hpp"
 #include "status/page/page.hpp"
+#include "status/usage/efficiency.hpp"
 
 namespace batchai::cli {
 namespace {

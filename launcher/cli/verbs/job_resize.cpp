@@ -3,14 +3,14 @@
 
 #include <fmt/format.h>
 
-#include "status/job_view.hpp"
-#include "user/parents.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "plan/elastic.hpp"
 #include "record/elastic_files.hpp"
 #include "record/plan_file.hpp"
+#include "status/job_view.hpp"
+#include "user/parents.hpp"
 
 namespace batchai::cli {
 namespace {

@@ -10,16 +10,16 @@
 #include "base/file.hpp"
 #include "base/process.hpp"
 #include "cli/output/output.hpp"
-#include "submit/array_again.hpp"
-#include "status/job_view.hpp"
-#include "user/parents.hpp"
-#include "status/output_directory.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "record/attempt.hpp"
 #include "record/retries.hpp"
 #include "slurm/parse.hpp"
+#include "status/job_view.hpp"
+#include "status/output_directory.hpp"
+#include "submit/array_again.hpp"
+#include "user/parents.hpp"
 
 namespace batchai::cli {
 namespace {

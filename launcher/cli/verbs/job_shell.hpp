@@ -8,8 +8,8 @@
 
 #include "base/process.hpp"
 #include "cli/output/output.hpp"
-#include "visit/visit.hpp"
 #include "cli/verbs/surroundings.hpp"
+#include "visit/visit.hpp"
 
 namespace batchai::cli {
 

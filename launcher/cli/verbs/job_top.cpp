@@ -17,15 +17,15 @@
 
 #include "base/process.hpp"
 #include "base/utf8.hpp"
-#include "status/job_view.hpp"
-#include "status/job_watch.hpp"
-#include "status/usage/live_usage.hpp"
-#include "user/parents.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/job_follow.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "record/usage.hpp"
+#include "status/job_view.hpp"
+#include "status/job_watch.hpp"
+#include "status/usage/live_usage.hpp"
+#include "user/parents.hpp"
 
 namespace batchai::cli {
 namespace {

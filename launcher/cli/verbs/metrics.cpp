@@ -13,12 +13,12 @@
 
 #include "base/file.hpp"
 #include "base/parallel.hpp"
-#include "status/job_view.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "record/retries.hpp"
 #include "record/usage.hpp"
+#include "status/job_view.hpp"
 
 namespace batchai::cli {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "status/job_facts.hpp"
 #include "cli/tree/builder.hpp"
+#include "status/job_facts.hpp"
 
 // The job that a verb is about, as a word or by --name, and the task of an array job.
 namespace batchai::cli {

@@ -9,14 +9,14 @@
 #include <fmt/format.h>
 
 #include "cli/output/output.hpp"
-#include "clusters/view.hpp"
-#include "status/job_watch.hpp"
-#include "user/parents.hpp"
-#include "status/resource_view.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "cli/verbs/tags.hpp"
+#include "clusters/view.hpp"
+#include "status/job_watch.hpp"
+#include "status/resource_view.hpp"
+#include "user/parents.hpp"
 
 namespace batchai::cli {
 namespace {

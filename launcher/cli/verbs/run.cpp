@@ -9,8 +9,6 @@
 
 #include "base/process.hpp"
 #include "cli/output/output.hpp"
-#include "submit/image.hpp"
-#include "submit/planning.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/hand_over.hpp"
@@ -20,6 +18,8 @@
 #include "slurm/client.hpp"
 #include "spank/protocol.h"
 #include "store/store.hpp"
+#include "submit/image.hpp"
+#include "submit/planning.hpp"
 
 namespace batchai::cli {
 namespace {

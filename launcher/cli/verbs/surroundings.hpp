@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "user/config.hpp"
 #include "site/site.hpp"
 #include "slurm/client.hpp"
 #include "store/store.hpp"
+#include "user/config.hpp"
 
 namespace batchai::cli {
 

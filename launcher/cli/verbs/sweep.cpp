@@ -10,15 +10,15 @@
 
 #include "base/file.hpp"
 #include "cli/output/output.hpp"
-#include "submit/array_again.hpp"
-#include "status/job_watch.hpp"
-#include "user/parents.hpp"
-#include "submit/planning.hpp"
-#include "status/sweep/view.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "slurm/array_indexes.hpp"
+#include "status/job_watch.hpp"
+#include "status/sweep/view.hpp"
+#include "submit/array_again.hpp"
+#include "submit/planning.hpp"
+#include "user/parents.hpp"
 
 namespace batchai::cli {
 namespace {

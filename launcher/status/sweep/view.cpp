@@ -12,12 +12,12 @@
 
 #include "base/parallel.hpp"
 #include "base/text.hpp"
-#include "status/output_directory.hpp"
 #include "cli/output/terminal.hpp"
 #include "job/schema/checks.hpp"
 #include "job/syntax/utf8.hpp"
 #include "plan/array_task.hpp"
 #include "record/sweep_file.hpp"
+#include "status/output_directory.hpp"
 
 namespace batchai::cli {
 

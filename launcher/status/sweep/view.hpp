@@ -7,11 +7,11 @@
 
 #include "base/error.hpp"
 #include "cli/output/output.hpp"
-#include "status/job_view.hpp"
-#include "status/sweep/metric.hpp"
 #include "plan/plan.hpp"
 #include "plan/sweep.hpp"
 #include "slurm/client.hpp"
+#include "status/job_view.hpp"
+#include "status/sweep/metric.hpp"
 #include "store/store.hpp"
 
 // The points of a sweep, as `batchai sweep` and `job create --dry-run` show them.

@@ -9,12 +9,12 @@
 #include "base/error.hpp"
 #include "base/timestamp.hpp"
 #include "cli/output/output.hpp"
-#include "status/job_view.hpp"
 #include "plan/plan.hpp"
 #include "record/attempt.hpp"
 #include "record/usage.hpp"
 #include "slurm/client.hpp"
 #include "slurm/job_accounts.hpp"
+#include "status/job_view.hpp"
 #include "store/store.hpp"
 
 // What a job has used of what it has asked for, in its newest attempt.

@@ -8,7 +8,7 @@
 
 #include "core/log.hpp"
 #include "core/parts.hpp"
-#include "gpu/cuda_library.hpp"
+#include "gpu/cuda/library.hpp"
 #include "reduce/reduction.hpp"
 
 namespace mpi_bridge {

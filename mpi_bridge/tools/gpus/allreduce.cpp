@@ -14,8 +14,8 @@
 
 #include <fmt/format.h>
 
-#include "gpu/cuda_queue.hpp"
-#include "gpu/nccl_communicator.hpp"
+#include "gpu/cuda/queue.hpp"
+#include "gpu/nccl/communicator.hpp"
 
 namespace mpi_bridge::gpus {
 namespace {

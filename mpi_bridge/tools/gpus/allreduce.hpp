@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/failure.hpp"
-#include "gpu/nccl_library.hpp"
+#include "gpu/nccl/library.hpp"
 #include "tools/gpus/gpu.hpp"
 
 namespace mpi_bridge::gpus {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/failure.hpp"
-#include "gpu/cuda_library.hpp"
+#include "gpu/cuda/library.hpp"
 
 namespace mpi_bridge::gpus {
 

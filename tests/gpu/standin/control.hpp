@@ -14,7 +14,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "gpu/cuda_library.hpp"
+#include "gpu/cuda/library.hpp"
 #include "gpu/device_group.hpp"
 
 namespace mpi_bridge_test {

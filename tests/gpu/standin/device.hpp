@@ -10,7 +10,7 @@
 #include <set>
 #include <vector>
 
-#include "gpu/cuda_library.hpp"
+#include "gpu/cuda/library.hpp"
 #include "stream.hpp"
 
 namespace standin {

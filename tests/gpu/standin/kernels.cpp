@@ -17,7 +17,7 @@ static thread_local KernelIndex threadIdx;
 #define __forceinline__ inline
 #define __grid_constant__
 #define __launch_bounds__(threads)
-#include "gpu/kernels.cu"
+#include "gpu/cuda/kernels.cu"
 
 // Now the stand-in's own.
 #include "kernels.hpp"

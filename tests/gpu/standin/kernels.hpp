@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-#include "gpu/kernel_interface.h"
+#include "gpu/cuda/kernel_interface.h"
 
 namespace standin {
 

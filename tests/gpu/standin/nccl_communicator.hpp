@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "device.hpp"
-#include "gpu/nccl_library.hpp"
+#include "gpu/nccl/library.hpp"
 #include "nccl_segment.hpp"
 #include "plan.hpp"
 

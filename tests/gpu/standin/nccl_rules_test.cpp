@@ -8,7 +8,7 @@
 
 #include "../device_fixture.hpp"
 #include "control.hpp"
-#include "gpu/nccl_communicator.hpp"
+#include "gpu/nccl/communicator.hpp"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/embedded.hpp"
+#include "gpu/cuda/embedded.hpp"
 #include "kernels.hpp"
 
 namespace {

@@ -9,9 +9,9 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "admin/masking.hpp"
 #include "base/process.hpp"
 #include "base/temporary_directory.hpp"
-#include "admin/masking.hpp"
 #include "image/credentials.hpp"
 
 namespace batchai::cli {

@@ -3,10 +3,10 @@
 
 #include "cli/output/query.hpp"
 #include "status/job_watch.hpp"
-#include "user/parents.hpp"
 #include "status/output_directory.hpp"
-#include "submit/planning.hpp"
 #include "status/resource_view.hpp"
+#include "submit/planning.hpp"
+#include "user/parents.hpp"
 
 namespace batchai::cli {
 namespace {

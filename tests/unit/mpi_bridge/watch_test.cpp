@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/watch.hpp"
+#include "transport/wait/watch.hpp"
 
 #include <atomic>
 #include <thread>

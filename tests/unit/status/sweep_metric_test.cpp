@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "status/sweep/metric.hpp"
-
 #include <limits>
 
 #include <gtest/gtest.h>
+
+#include "status/sweep/metric.hpp"
 
 namespace batchai::cli {
 namespace {

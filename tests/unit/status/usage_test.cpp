@@ -7,9 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "base/text.hpp"
+#include "status/metrics.hpp"
 #include "status/usage/efficiency.hpp"
 #include "status/usage/live_usage.hpp"
-#include "status/metrics.hpp"
 
 namespace batchai::cli {
 namespace {

@@ -9,10 +9,10 @@
 #include <gtest/gtest.h>
 
 #include "base/timestamp.hpp"
-#include "submit/image.hpp"
 #include "record/attempt.hpp"
 #include "record/job_files.hpp"
 #include "store/store.hpp"
+#include "submit/image.hpp"
 #include "tests/unit/base/scratch.hpp"
 
 namespace batchai::cli {

@@ -15,9 +15,9 @@
 #include "base/ids.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
-#include "submit/planning.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
+#include "submit/planning.hpp"
 
 // `batchai az` puts a link named "az" into a directory of PATH, and takes it out again.
 namespace batchai::cli {

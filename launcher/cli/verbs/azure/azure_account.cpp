@@ -7,11 +7,11 @@
 #include <pwd.h>
 #include <unistd.h>
 
-#include "user/parents.hpp"
-#include "user/config.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "site/site.hpp"
+#include "user/config.hpp"
+#include "user/parents.hpp"
 
 // The commands of the Azure CLI that scripts begin with: login, account, configure, provider. There
 // is nothing to log in to: Slurm knows the user.

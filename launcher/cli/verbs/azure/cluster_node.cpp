@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "base/network.hpp"
-#include "clusters/view.hpp"
-#include "user/parents.hpp"
-#include "status/output_directory.hpp"
-#include "status/resource_view.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
+#include "clusters/view.hpp"
+#include "status/output_directory.hpp"
+#include "status/resource_view.hpp"
+#include "user/parents.hpp"
 
 namespace batchai::cli {
 namespace {

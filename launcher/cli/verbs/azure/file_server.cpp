@@ -7,11 +7,11 @@
 #include <fmt/ranges.h>
 
 #include "base/text.hpp"
-#include "user/parents.hpp"
-#include "status/resource_view.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
+#include "status/resource_view.hpp"
+#include "user/parents.hpp"
 
 namespace batchai::cli {
 namespace {

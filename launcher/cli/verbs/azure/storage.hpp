@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "cli/verbs/azure/storage_view.hpp"
 #include "cli/tree/builder.hpp"
+#include "cli/verbs/azure/storage_view.hpp"
 #include "site/site.hpp"
 #include "storage/places.hpp"
 #include "storage/share.hpp"

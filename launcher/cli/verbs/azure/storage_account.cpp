@@ -9,11 +9,11 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
-#include "user/parents.hpp"
-#include "status/resource_view.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/verbs/azure/storage.hpp"
 #include "cli/verbs/tags.hpp"
+#include "status/resource_view.hpp"
+#include "user/parents.hpp"
 
 namespace batchai::cli {
 namespace {

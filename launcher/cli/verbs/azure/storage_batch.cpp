@@ -8,11 +8,11 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
-#include "status/output_directory.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/verbs/azure/storage.hpp"
 #include "cli/verbs/azure/transfer.hpp"
 #include "job/syntax/utf8.hpp"
+#include "status/output_directory.hpp"
 #include "storage/copy.hpp"
 #include "storage/pattern.hpp"
 

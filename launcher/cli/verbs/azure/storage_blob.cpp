@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "status/output_directory.hpp"
 #include "cli/verbs/azure/storage.hpp"
 #include "cli/verbs/azure/transfer.hpp"
+#include "status/output_directory.hpp"
 
 namespace batchai::cli {
 namespace {

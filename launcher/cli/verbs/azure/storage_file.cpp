@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
-#include "status/output_directory.hpp"
 #include "cli/verbs/azure/storage.hpp"
 #include "cli/verbs/azure/storage_paths.hpp"
 #include "cli/verbs/azure/transfer.hpp"
+#include "status/output_directory.hpp"
 
 namespace batchai::cli {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "status/output_directory.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/verbs/azure/storage.hpp"
+#include "status/output_directory.hpp"
 
 // The verbs of `storage share` and `storage container`, which differ only in their words.
 namespace batchai::cli {

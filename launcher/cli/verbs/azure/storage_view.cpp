@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "job/syntax/utf8.hpp"
 #include "status/output_directory.hpp"
 #include "status/resource_view.hpp"
-#include "job/syntax/utf8.hpp"
 
 namespace batchai::cli {
 

@@ -5,11 +5,11 @@
 
 #include <fmt/format.h>
 
-#include "clusters/view.hpp"
-#include "status/resource_view.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
+#include "clusters/view.hpp"
 #include "slurm/cores.hpp"
+#include "status/resource_view.hpp"
 
 namespace batchai::cli {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "transport/network.hpp"
+#include "transport/choice/network.hpp"
 
 namespace {
 

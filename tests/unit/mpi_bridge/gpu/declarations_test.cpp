@@ -10,8 +10,8 @@
 #include <gtest/gtest.h>
 #include <nccl.h>
 
-#include "gpu/cuda_library.hpp"
-#include "gpu/nccl_library.hpp"
+#include "gpu/cuda/library.hpp"
+#include "gpu/nccl/library.hpp"
 
 namespace {
 

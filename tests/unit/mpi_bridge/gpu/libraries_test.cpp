@@ -7,13 +7,13 @@
 
 #include <gtest/gtest.h>
 
-#include "gpu/codec.hpp"
-#include "gpu/cuda_device.hpp"
+#include "gpu/cuda/device.hpp"
+#include "gpu/cuda/embedded.hpp"
+#include "gpu/cuda/nvrtc_library.hpp"
 #include "gpu/device_group.hpp"
-#include "gpu/embedded.hpp"
-#include "gpu/nccl_library.hpp"
-#include "gpu/nvrtc_library.hpp"
+#include "gpu/nccl/library.hpp"
 #include "gpu/shared_library.hpp"
+#include "gpu/wire/codec.hpp"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "gpu/bucket.hpp"
-#include "gpu/host_kernels.hpp"
+#include "gpu/staged/host_kernels.hpp"
 
 namespace mpi_bridge_test {
 

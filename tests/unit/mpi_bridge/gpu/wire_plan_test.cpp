@@ -2,13 +2,12 @@
 //
 // Reductions as NCCL would carry them out by plan: the real packing and unpacking, and between them
 // what NCCL promises of its operations, written down here.
-#include "gpu/wire_plan.hpp"
-
 #include <cmath>
 
 #include <gtest/gtest.h>
 
 #include "../reference.hpp"
+#include "gpu/wire/plan.hpp"
 #include "packing.hpp"
 
 namespace {

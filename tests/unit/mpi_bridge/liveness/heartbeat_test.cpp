@@ -19,7 +19,7 @@
 
 #include "core/process_stat.hpp"
 #include "liveness/identity.hpp"
-#include "transport/tcp_address.hpp"
+#include "transport/tcp/address.hpp"
 
 namespace {
 

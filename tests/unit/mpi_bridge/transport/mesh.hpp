@@ -11,9 +11,9 @@
 
 #include <gtest/gtest.h>
 
-#include "transport/tcp_address.hpp"
-#include "transport/tcp_transport.hpp"
-#include "transport/ucx_transport.hpp"
+#include "transport/tcp/address.hpp"
+#include "transport/tcp/transport.hpp"
+#include "transport/ucx/transport.hpp"
 
 namespace mpi_bridge_test {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/network_choice.hpp"
+#include "transport/choice/network_choice.hpp"
 
 #include <gtest/gtest.h>
 

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "mesh.hpp"
-#include "transport/tcp_address.hpp"
-#include "transport/tcp_handshake.hpp"
+#include "transport/tcp/address.hpp"
+#include "transport/tcp/handshake.hpp"
 #include "transport/wire_version.hpp"
 
 namespace {

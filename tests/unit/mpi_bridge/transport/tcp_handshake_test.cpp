@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/tcp_handshake.hpp"
-
 #include <gtest/gtest.h>
 
 #include "mesh.hpp"
+#include "transport/tcp/handshake.hpp"
 
 namespace {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/tcp_inbox.hpp"
-
 #include <cstring>
 #include <string>
 
 #include <gtest/gtest.h>
+
+#include "transport/tcp/inbox.hpp"
 
 namespace {
 

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "mesh.hpp"
-#include "transport/tcp_address.hpp"
-#include "transport/tcp_handshake.hpp"
-#include "transport/tcp_pending_handshakes.hpp"
+#include "transport/tcp/address.hpp"
+#include "transport/tcp/handshake.hpp"
+#include "transport/tcp/pending_handshakes.hpp"
 
 namespace {
 

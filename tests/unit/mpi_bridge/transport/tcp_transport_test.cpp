@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is TCP's own: sockets that take little at a time, strangers, processes that die.
-#include "transport/tcp_transport.hpp"
-
 #include <atomic>
 #include <csignal>
 #include <thread>
@@ -12,7 +10,8 @@
 #include <unistd.h>
 
 #include "mesh.hpp"
-#include "transport/tcp_address.hpp"
+#include "transport/tcp/address.hpp"
+#include "transport/tcp/transport.hpp"
 
 namespace {
 

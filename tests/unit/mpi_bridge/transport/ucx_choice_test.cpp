@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where UCX may open TCP ports, which anybody can connect to.
-#include "transport/ucx_choice.hpp"
-
 #include <gtest/gtest.h>
+
+#include "transport/ucx/choice.hpp"
 
 namespace {
 

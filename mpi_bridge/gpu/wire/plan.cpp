@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/wire/plan.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace mpi_bridge {
+namespace {
+
+// The properties of one datatype: how it is moved, scaled, keyed for minimum and maximum, and
+// averaged, and its name in NCCL. A codec that does not apply repeats `copy`.
+struct Type {
+    Codec copy;
+    Codec scale;
+    Codec key;
+    Codec average;
+    nccl::DataType nccl;
+    bool floating;
+};
+
+Outcome<Type> type_of(mpib_datatype datatype) {
+    switch (datatype) {
+        case MPIB_UINT8:
+            return Type{Codec::copy8,     Codec::scale_u8, Codec::copy8,
+                        Codec::u8_as_i64, nccl::uint8,     false};
+        case MPIB_INT8:
+            return Type{Codec::copy8,     Codec::scale_i8, Codec::copy8,
+                        Codec::i8_as_i64, nccl::int8,      false};
+        case MPIB_INT16:
+            return Type{Codec::copy16,     Codec::scale_i16, Codec::copy16,
+                        Codec::i16_as_i64, nccl::int32,      false};
+        case MPIB_INT32:
+            return Type{Codec::copy32,     Codec::scale_i32, Codec::copy32,
+                        Codec::i32_as_i64, nccl::int32,      false};
+        case MPIB_INT64:
+            return Type{Codec::copy64,      Codec::scale_i64, Codec::copy64,
+                        Codec::i64_as_pair, nccl::int64,      false};
+        case MPIB_FLOAT16:
+            return Type{Codec::copy16, Codec::scale_f16, Codec::f16_as_key,
+                        Codec::copy16, nccl::float16,    true};
+        case MPIB_BFLOAT16:
+            return Type{Codec::copy16, Codec::scale_bf16, Codec::bf16_as_key,
+                        Codec::copy16, nccl::bfloat16,    true};
+        case MPIB_FLOAT32:
+            return Type{Codec::copy32, Codec::scale_f32, Codec::f32_as_key,
+                        Codec::copy32, nccl::float32,    true};
+        case MPIB_FLOAT64:
+            return Type{Codec::copy64, Codec::scale_f64, Codec::f64_as_key,
+                        Codec::copy64, nccl::float64,    true};
+        case MPIB_BOOL:
+            return Type{Codec::copy8, Codec::copy8, Codec::copy8, Codec::copy8, nccl::uint8, false};
+        default:
+            return invalid(fmt::format("datatype {} is not supported on devices yet",
+                                       static_cast<int>(datatype)));
+    }
+}
+
+// Checks that the API has this operation for the type; see mpi_bridge.h.
+Done check_op(const DeviceReduction& reduction, const Type& type) {
+    const mpib_op op = reduction.op;
+    const bool logical = op == MPIB_AND || op == MPIB_OR;
+    const bool ordered = op == MPIB_MIN || op == MPIB_MAX;
+    const bool known = op >= MPIB_SUM && op <= MPIB_OR;
+    const bool truth = reduction.datatype == MPIB_BOOL;
+    if (known && (truth ? logical || ordered : !(logical && type.floating))) return {};
+    return invalid(fmt::format("there is no operation {} for datatype {}", static_cast<int>(op),
+                               static_cast<int>(reduction.datatype)));
+}
+
+Outcome<nccl::RedOp> nccl_op(const DeviceReduction& reduction) {
+    const bool truth = reduction.datatype == MPIB_BOOL;
+    switch (reduction.op) {
+        case MPIB_MIN:
+            return nccl::minimum;
+        case MPIB_MAX:
+            return nccl::maximum;
+        case MPIB_PRODUCT:
+            return nccl::product;
+        case MPIB_AND:
+            if (truth) return nccl::minimum;
+            break;
+        case MPIB_OR:
+            if (truth) return nccl::maximum;
+            break;
+        default:
+            return nccl::sum;
+    }
+    return invalid(
+        "and and or of the bits of integers are not supported over NCCL yet; take "
+        "host memory or the host-staged path");
+}
+
+bool linear(mpib_op op) {
+    return op == MPIB_SUM || op == MPIB_AVERAGE;
+}
+
+Done check_factors(const DeviceReduction& reduction) {
+    const bool none = reduction.prescale == 1 && reduction.postscale == 1;
+    if (reduction.datatype == MPIB_BOOL && !none) {
+        return invalid("BOOL cannot be scaled");
+    }
+    if (std::isfinite(reduction.prescale) && std::isfinite(reduction.postscale)) return {};
+    return invalid(fmt::format("prescale {} and postscale {} must be finite", reduction.prescale,
+                               reduction.postscale));
+}
+
+// Returns the properties of the datatype, if the API has this reduction.
+Outcome<Type> check(const DeviceReduction& reduction) {
+    const Type type = TRY(type_of(reduction.datatype));
+    TRY(check_op(reduction, type));
+    TRY(check_factors(reduction));
+    return type;
+}
+
+// Moves elements as they are, or scales them on the way.
+void scale_around(WirePlan& plan, const Type& type, double before, double after) {
+    plan.pack_factor = before;
+    plan.unpack_factor = after;
+    plan.packing = before == 1 ? type.copy : type.scale;
+    plan.unpacking = after == 1 ? type.copy : type.scale;
+}
+
+// The kernels of one of NCCL's types of floats that scale on the way.
+Codec scale_of(nccl::DataType type) {
+    switch (type) {
+        case nccl::float16:
+            return Codec::scale_f16;
+        case nccl::bfloat16:
+            return Codec::scale_bf16;
+        case nccl::float64:
+            return Codec::scale_f64;
+        default:
+            return Codec::scale_f32;
+    }
+}
+
+// 2^-14 is the smallest normal number of FLOAT16, and 2^-126 that of FLOAT32.
+int least_exponent_of(nccl::DataType type) {
+    return type == nccl::float16 || type == nccl::bfloat16 ? -14 : -126;
+}
+
+// Returns the power of two, at most 1, by which a product with this factor may be scaled first
+// without a rounding; 1 for 0.
+double power_of_two_in(double factor, int least_exponent) {
+    if (factor == 0) return 1;
+    int exponent = 0;
+    std::frexp(factor, &exponent);
+    return std::ldexp(1.0, std::clamp(exponent - 1, least_exponent, 0));
+}
+
+// Uses one factor for all: prescale, postscale and the division of an average commute with a sum.
+void plan_linear_floats(WirePlan& plan, const Type& type, const DeviceReduction& reduction,
+                        int ranks) {
+    const double shared = reduction.op == MPIB_AVERAGE ? ranks : 1;
+    const double factor = reduction.prescale * reduction.postscale / shared;
+    if (type.nccl == nccl::float32 || type.nccl == nccl::float64) {
+        scale_around(plan, type, 1, 1);
+        plan.factor_in_sum = factor;
+        return;
+    }
+    // NCCL takes the factor as a number of the tensor's type. A factor of one third with 8 bits of
+    // precision, for example, would bias all results. So only a power of two is applied in the sum,
+    // where it keeps averages from overflowing, and the rest is applied afterwards in 32 bits.
+    plan.factor_in_sum = power_of_two_in(factor, least_exponent_of(type.nccl));
+    scale_around(plan, type, 1, factor / plan.factor_in_sum);
+}
+
+void plan_integers(WirePlan& plan, const Type& type, const DeviceReduction& reduction, int ranks) {
+    scale_around(plan, type, reduction.prescale, reduction.postscale);
+    if (reduction.op == MPIB_AVERAGE) {
+        plan.packing = plan.unpacking = type.average;
+        plan.divisor = ranks;
+        plan.type = nccl::int64;
+        plan.items = type.average == Codec::i64_as_pair ? 2 : 1;
+    } else if (reduction.datatype == MPIB_INT16) {
+        plan.packing = plan.unpacking = Codec::i16_as_i32;
+    }
+}
+
+}  // namespace
+
+WirePlan WirePlan::for_bucket() const {
+    WirePlan plan = *this;
+    if (factor_in_sum == 1) return plan;
+    plan.factor_in_sum = 1;
+    const double before = power_of_two_in(factor_in_sum, least_exponent_of(type));
+    plan.pack_factor *= before;
+    plan.unpack_factor *= factor_in_sum / before;
+    if (plan.pack_factor != 1) plan.packing = scale_of(type);
+    if (plan.unpack_factor != 1) plan.unpacking = scale_of(type);
+    return plan;
+}
+
+Outcome<WirePlan> plan_wire(const DeviceReduction& reduction, int ranks) {
+    const auto type = TRY(check(reduction));
+    const auto op = TRY(nccl_op(reduction));
+
+    WirePlan plan;
+    plan.type = type.nccl;
+    plan.op = op;
+    if (reduction.datatype == MPIB_BOOL) {
+        plan.packing = plan.unpacking = Codec::bool_as_u8;
+    } else if (!type.floating) {
+        plan_integers(plan, type, reduction, ranks);
+    } else if (linear(reduction.op)) {
+        plan_linear_floats(plan, type, reduction, ranks);
+    } else {
+        scale_around(plan, type, reduction.prescale, reduction.postscale);
+        if (reduction.op != MPIB_PRODUCT) {
+            plan.packing = plan.unpacking = type.key;
+            plan.nan_is_least = reduction.op == MPIB_MIN;
+            plan.type = shape_of(type.key).wire_bytes == 8 ? nccl::int64 : nccl::int32;
+        }
+    }
+    return plan;
+}
+
+Outcome<StagedPlan> plan_staged(const DeviceReduction& reduction) {
+    const auto type = TRY(check(reduction));
+
+    StagedPlan plan;
+    plan.datatype = reduction.datatype;
+    plan.pack_factor = reduction.prescale;
+    plan.unpack_factor = reduction.postscale;
+    plan.packing = reduction.prescale == 1 ? type.copy : type.scale;
+    plan.unpacking = reduction.postscale == 1 ? type.copy : type.scale;
+    return plan;
+}
+
+}  // namespace mpi_bridge
