@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "base/error.hpp"
-#include "status/facts.hpp"
 #include "status/history/collect.hpp"
+#include "status/history/facts.hpp"
 #include "status/job_view.hpp"
 #include "store/store.hpp"
 

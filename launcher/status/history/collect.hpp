@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "plan/plan.hpp"
 #include "record/job_files.hpp"
-#include "status/facts.hpp"
+#include "status/history/facts.hpp"
 
 // Reads the facts of a job from its directory and from the timelines of its ranks. Files that are
 // missing, damaged or too large make the report shorter, and never fail it, except for the records

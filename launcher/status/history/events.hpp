@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "status/facts.hpp"
+#include "status/history/facts.hpp"
 
 // What has happened to a job, in the order of time.
 namespace batchai::report {

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "status/facts.hpp"
 #include "status/history/events.hpp"
+#include "status/history/facts.hpp"
 #include "status/history/judge.hpp"
 #include "status/history/phases.hpp"
 #include "status/history/resources.hpp"

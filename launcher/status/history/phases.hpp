@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "status/facts.hpp"
+#include "status/history/facts.hpp"
 
 // The phases of each attempt on each node, as bars on an axis of time. The terminal and the page
 // draw the same bars.

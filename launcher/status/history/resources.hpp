@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "status/facts.hpp"
+#include "status/history/facts.hpp"
 
 // What the steps of an attempt have used on each node, over time.
 namespace batchai::report {

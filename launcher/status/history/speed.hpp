@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "status/facts.hpp"
+#include "status/history/facts.hpp"
 
 // How fast the ranks were, and what they waited for, from their training steps.
 namespace batchai::report {

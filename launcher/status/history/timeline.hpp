@@ -8,7 +8,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "status/facts.hpp"
+#include "status/history/facts.hpp"
 
 // Finds the training steps in the timeline of a rank, which is a file in Chrome's trace format with
 // one event on each line (mpi_bridge/trace/timeline_text.hpp). Whatever a line has, it does no more

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "status/facts.hpp"
+#include "status/history/facts.hpp"
 #include "status/history/phases.hpp"
 
 // The phases of each node on an axis of time, for the terminal.

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "status/facts.hpp"
+#include "status/history/facts.hpp"
 
 namespace batchai::report {
 
