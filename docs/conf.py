@@ -8,6 +8,8 @@ lists instead of tables, and names instead of links.
 
 from __future__ import annotations
 
+import html
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +18,7 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util import logging
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -49,6 +52,10 @@ html_theme = "furo"
 html_title = project
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
+# Where scripts/docs has drawn the charts of the pages; nothing for manual pages, which show none.
+charts = os.environ.get("BATCHAI_CHARTS")
+if charts:
+    html_static_path.append(charts)
 html_additional_pages = {"index": "index.html"}
 html_copy_source = False
 html_show_sphinx = False
@@ -80,6 +87,22 @@ def add_navigation(app: Sphinx, page: str, source: list[str]) -> None:
         if entries:
             out.append(f"```{{toctree}}\n:hidden:\n:caption: {heading}\n\n{entries}```\n\n")
     source[0] = "".join(out)
+
+
+def add_charts(app: Sphinx, page: str, source: list[str]) -> None:
+    """Shows the chart that a comment names, such as `<!-- chart: a.svg: Title -->`."""
+
+    def shown(comment: re.Match[str]) -> str:
+        if charts is None:
+            return ""
+        if not (Path(charts) / comment["name"]).is_file():
+            logger = logging.getLogger(__name__)
+            logger.warning("there is no chart %s", comment["name"], location=page)
+        to_root = "../" * page.count("/")
+        title = html.escape(comment["title"])
+        return f'<img src="{to_root}_static/{comment["name"]}" alt="{title}">'
+
+    source[0] = re.sub(r"<!-- chart: (?P<name>[^:]+): (?P<title>.+?) -->", shown, source[0])
 
 
 class LinksToFiles(SphinxTransform):
@@ -192,6 +215,7 @@ class TablesAsLists(SphinxPostTransform):
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
     app.connect("source-read", add_navigation)
+    app.connect("source-read", add_charts)
     app.add_transform(LinksToFiles)
     for transform in (LinksAsNames, SectionsOfManuals, TablesAsLists):
         app.add_post_transform(transform)

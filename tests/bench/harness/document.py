@@ -16,3 +16,13 @@ def replace_section(path: Path, name: str, section: str) -> None:
     if not found_begin or not found_end:
         raise BenchError(f"{path} lacks the line {begin} or {end}")
     path.write_text(f"{before}{begin}\n\n{section}\n{end}{after}")
+
+
+def chart(name: str, title: str) -> str:
+    """What stands in a document of docs/ for a chart that scripts/docs draws into its pages."""
+    return f"<!-- chart: {name}: {title} -->"
+
+
+def picture(name: str, title: str) -> str:
+    """The same in a document that has the picture beside it."""
+    return f"![{title}]({name})"

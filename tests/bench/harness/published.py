@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from . import document, machine
+from . import document, machine, measurements
 from .cluster import BenchError, TestCluster
 
 SOURCE = Path(__file__).resolve().parents[3]
@@ -57,8 +56,7 @@ def main(
         section = f"{arguments.note} {circumstances.sentence()}".strip() + f"\n\n{table(rows)}"
         if arguments.publish:
             results = {"machine": circumstances.as_dict(), "rounds": rows}
-            path = SOURCE / "docs/measurements" / f"{name}.json"
-            path.write_text(json.dumps(results, indent=1) + "\n")
+            measurements.publish(name, results)
             document.replace_section(SOURCE / "docs/performance.md", name, section)
         print(section)
     except (BenchError, subprocess.CalledProcessError) as error:

@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from . import ratios, targets
 from .candidates import BY_KEY, LIMIT, Candidate
 from .cases import KI, Case
 from .results import Run
 from .words import quantity, size_name
+
+# As document.chart and document.picture are.
+Shown = Callable[[str, str], str]
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
@@ -95,7 +100,7 @@ def _circumstances(run: Run) -> str:
     return text + "".join(f"\n{remark}\n" for remark in run.remarks)
 
 
-def _case(run: Run, case: Case, images: str) -> str:
+def _case(run: Run, case: Case, shown: Shown) -> str:
     text = (
         f"### Collectives: {case.title}\n\nTime of mpi_bridge's blocking call, in ordinary memory,"
         f" over the best peer's, and over the limit, {case.limit}:\n\n"
@@ -107,14 +112,15 @@ def _case(run: Run, case: Case, images: str) -> str:
     for collective in run.collectives(case):
         text += f"\n#### {case.title}: {collective}\n\n{_times(run, case, collective)}"
         if collective == "allreduce":
-            text += f"\n![Latency and bus bandwidth, {case.title}]({images}/{picture(case)})\n"
+            title = f"Latency and bus bandwidth, {case.title}"
+            text += f"\n{shown(picture(case), title)}\n"
     return text
 
 
-def markdown(run: Run, images: str) -> str:
-    """The section of a document; `images` is the path from it to the pictures."""
+def markdown(run: Run, shown: Shown) -> str:
+    """The section of a document; `shown` says how it shows a picture, by name and title."""
     parts = [_circumstances(run), targets.table(run), regret_table(run)]
-    parts += [_case(run, case, images) for case in run.cases()]
+    parts += [_case(run, case, shown) for case in run.cases()]
     return "\n".join(part for part in parts if part)
 
 

@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from harness import measurements
+
 from .candidates import BY_KEY, CANDIDATES, Candidate
 from .cases import CASES, COLLECTIVES, Case
 
@@ -44,14 +46,14 @@ class Turn:
     times: dict[str, Time] = field(default_factory=dict)  # by the candidate's key
     errors: dict[str, str] = field(default_factory=dict)
 
-    def as_json(self) -> str:
-        """On one line, each time as a list."""
+    def as_dict(self) -> dict[str, object]:
+        """Each time as a list."""
         data = asdict(self)
         data["times"] = {key: list(time.values()) for key, time in data["times"].items()}
-        return json.dumps(data)
+        return data
 
     @classmethod
-    def from_json(cls, data: dict) -> Turn:
+    def from_dict(cls, data: dict) -> Turn:
         data["times"] = {key: Time(*values) for key, values in data["times"].items()}
         data["pingpong_ns"] = tuple(data["pingpong_ns"])
         return cls(**data)
@@ -78,18 +80,20 @@ class Run:
     remarks: list[str] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
 
-    def save(self, path: Path) -> None:
-        """As JSON, one turn a line."""
-        head = {
+    def as_dict(self) -> dict[str, object]:
+        """What is kept, and what `load` reads."""
+        return {
             "machine": self.machine,
             "sentence": self.sentence,
             "joined": [asdict(each) for each in self.joined],
             "missing": self.missing,
             "remarks": self.remarks,
             "columns": ["median_us", "tenth_us", "ninetieth_us", "iterations"],
+            "turns": [turn.as_dict() for turn in self.turns],
         }
-        lines = ",\n".join(turn.as_json() for turn in self.turns)
-        path.write_text(f'{json.dumps(head, indent=1)[:-2]},\n "turns": [\n{lines}\n]}}\n')
+
+    def save(self, path: Path) -> None:
+        path.write_text(measurements.text(self.as_dict()))
 
     @classmethod
     def load(cls, path: Path) -> Run:
@@ -101,7 +105,7 @@ class Run:
             [Joined(**each) for each in data["joined"]],
             data["missing"],
             data["remarks"],
-            [Turn.from_json(turn) for turn in data["turns"]],
+            [Turn.from_dict(turn) for turn in data["turns"]],
         )
 
     def cases(self) -> list[Case]:
