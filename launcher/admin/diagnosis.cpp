@@ -19,7 +19,7 @@
 #include "base/process.hpp"
 #include "image/credentials.hpp"
 
-namespace batchai::cli {
+namespace batchai::admin {
 
 namespace {
 
@@ -165,4 +165,4 @@ base::Result<void> write_archive(const Diagnosis& diagnosis,
     return base::create_exclusively(path, packed.standard_output, 0600);
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::admin

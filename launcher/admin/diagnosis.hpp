@@ -10,7 +10,7 @@
 #include "record/job_files.hpp"
 
 // What somebody needs who is to find out why a job did not work, without its secrets.
-namespace batchai::cli {
+namespace batchai::admin {
 
 struct Diagnosis {
     // Contents by relative path. Nothing of it is masked yet.
@@ -41,4 +41,4 @@ void add_job_files(Diagnosis& diagnosis, const record::JobFiles& files);
                                                const std::string& scratch, const std::string& name,
                                                const std::string& path);
 
-}  // namespace batchai::cli
+}  // namespace batchai::admin

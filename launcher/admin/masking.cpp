@@ -8,7 +8,7 @@
 
 #include "base/text.hpp"
 
-namespace batchai::cli {
+namespace batchai::admin {
 
 namespace {
 
@@ -165,4 +165,4 @@ std::vector<std::string> secrets_in(const base::Value& object) {
     return out;
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::admin

@@ -8,7 +8,7 @@
 #include "base/json.hpp"
 
 // Takes secrets out of texts that are to be given away.
-namespace batchai::cli {
+namespace batchai::admin {
 
 // Replaces a secret by this.
 inline constexpr std::string_view mask = "***";
@@ -23,4 +23,4 @@ inline constexpr std::string_view mask = "***";
 // only in part.
 [[nodiscard]] std::vector<std::string> secrets_in(const base::Value& object);
 
-}  // namespace batchai::cli
+}  // namespace batchai::admin

@@ -155,7 +155,7 @@ int command_main(std::vector<std::string> words) {
 int main(int count, char** words) {
     try {
         std::vector<std::string> copied(words + 1, words + count);
-        hide_storage_key(count, words);
+        clusters::hide_storage_key(count, words);
         const int code = command_main(std::move(copied));
         // Standard output is buffered, so a full disk may be noticed only when it is flushed.
         if (std::fflush(stdout) != 0) {

@@ -13,7 +13,7 @@
 #include "site/storage_place.hpp"
 #include "storage/places.hpp"
 
-namespace batchai::cli {
+namespace batchai::clusters {
 
 namespace {
 
@@ -35,7 +35,7 @@ std::string new_account_name() {
 
 base::Result<void> ensure_group(const store::Store& store, const site::Site& site) {
     if (store.group(auto_group)) return {};
-    say(fmt::format("Creating {} resource group for auto-storage account", auto_group));
+    cli::say(fmt::format("Creating {} resource group for auto-storage account", auto_group));
     const auto made = store.create(store::Group{auto_group, site.location, {}, base::now()});
     // Another command may have made it in the meantime.
     if (made || made.error().exit_code == base::ExitCode::refused) return {};
@@ -45,8 +45,8 @@ base::Result<void> ensure_group(const store::Store& store, const site::Site& sit
 base::Result<std::string> ensure_account(const store::Store& store, const site::Site& site) {
     for (const auto& account : TRY(store.storage_accounts(auto_group))) {
         if (!account.key.account.starts_with(account_prefix)) continue;
-        say(fmt::format("Using existing {} storage account as an auto-storage account",
-                        account.key.account));
+        cli::say(fmt::format("Using existing {} storage account as an auto-storage account",
+                             account.key.account));
         return account.key.account;
     }
     store::StorageAccount account;
@@ -54,7 +54,7 @@ base::Result<std::string> ensure_account(const store::Store& store, const site::
     account.location = site.location;
     account.sku = "Standard_LRS";
     account.creation_time = base::now();
-    say(fmt::format("Creating {} storage account", account.key.account));
+    cli::say(fmt::format("Creating {} storage account", account.key.account));
     TRY(store.create(account));
     return account.key.account;
 }
@@ -73,8 +73,8 @@ base::Result<void> ensure_store(const store::Store& store, const site::Site& sit
 
 }  // namespace
 
-base::Result<Value> with_auto_storage(Value volumes, const store::Store& store,
-                                      const site::Site& site) {
+base::Result<base::Value> with_auto_storage(base::Value volumes, const store::Store& store,
+                                            const site::Site& site) {
     TRY(ensure_group(store, site));
     const auto account = TRY(ensure_account(store, site));
     TRY(ensure_store(store, site, account, site::StorageKind::file_shares, auto_share));
@@ -87,4 +87,4 @@ base::Result<Value> with_auto_storage(Value volumes, const store::Store& store,
     return with_flags(std::move(volumes), flags, account);
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::clusters

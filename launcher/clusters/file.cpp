@@ -12,7 +12,7 @@
 #include "base/text.hpp"
 #include "cli/output/query.hpp"
 
-namespace batchai::cli {
+namespace batchai::clusters {
 
 namespace {
 
@@ -28,7 +28,7 @@ using Keys = std::span<const std::string_view>;
 // Reads one file and collects all of its faults, so that they are reported together.
 class Reader {
   public:
-    ClusterFile read(const Value& root) {
+    ClusterFile read(const base::Value& root) {
         // The last ones are those of every resource of Azure, and say nothing about the nodes.
         constexpr std::array<std::string_view, 7> root_keys{
             "$schema", "properties", "location", "tags", "id", "name", "type"};
@@ -65,7 +65,7 @@ class Reader {
   private:
     void fault(std::string message) { faults_.push_back(std::move(message)); }
 
-    bool check_object(const Value& value, const std::string& name, Keys keys) {
+    bool check_object(const base::Value& value, const std::string& name, Keys keys) {
         const auto* object = value.object();
         if (object == nullptr) {
             fault(fmt::format("{} must be an object", name));
@@ -82,7 +82,7 @@ class Reader {
         return true;
     }
 
-    std::optional<std::string> text(const Value& object, std::string_view key) {
+    std::optional<std::string> text(const base::Value& object, std::string_view key) {
         const auto& value = object[key];
         if (value.is_null()) return {};
         if (const auto* string = value.string(); string != nullptr && !string->empty()) {
@@ -92,7 +92,7 @@ class Reader {
         return {};
     }
 
-    int count(const Value& object, std::string_view key, bool required) {
+    int count(const base::Value& object, std::string_view key, bool required) {
         const auto& value = object[key];
         if (value.is_null() && !required) return 0;
         const auto* number = value.integer();
@@ -103,7 +103,7 @@ class Reader {
         return 0;
     }
 
-    void read_priority(const Value& properties, ClusterFile& file) {
+    void read_priority(const base::Value& properties, ClusterFile& file) {
         const auto name = text(properties, "vmPriority");
         if (!name) return;
         file.vm_priority = base::from_word<store::VmPriority>(base::lower(*name));
@@ -112,7 +112,7 @@ class Reader {
         }
     }
 
-    void read_node_setup(const Value& setup, ClusterFile& file) {
+    void read_node_setup(const base::Value& setup, ClusterFile& file) {
         constexpr std::array<std::string_view, 3> keys{"mountVolumes", "setupTask",
                                                        "performanceCountersSettings"};
         if (setup.is_null() || !check_object(setup, "nodeSetup", keys)) return;
@@ -122,7 +122,7 @@ class Reader {
         file.mount_volumes = setup["mountVolumes"];
     }
 
-    void read_setup_task(const Value& task, ClusterFile& file) {
+    void read_setup_task(const base::Value& task, ClusterFile& file) {
         constexpr std::array<std::string_view, 6> keys{
             "commandLine", "stdOutErrPathPrefix", "environmentVariables",
             "secrets",     "stdOutErrPathSuffix", "runElevated"};
@@ -145,8 +145,8 @@ class Reader {
             file.setup_task = setup_task(*command, *prefix, std::move(variables));
     }
 
-    Value::Array setup_variables(const Value& list) {
-        Value::Array variables;
+    base::Value::Array setup_variables(const base::Value& list) {
+        base::Value::Array variables;
         if (list.is_null()) return variables;
         const auto* items = list.array();
         if (items == nullptr) {
@@ -154,7 +154,7 @@ class Reader {
             return variables;
         }
         constexpr std::array<std::string_view, 2> keys{"name", "value"};
-        for (const Value& item : *items) {
+        for (const base::Value& item : *items) {
             if (!check_object(item, "nodeSetup.setupTask.environmentVariables", keys)) continue;
             const auto* name = item["name"].string();
             const auto* value = item["value"].string();
@@ -164,12 +164,12 @@ class Reader {
                     "digits and \"_\", and a \"value\"");
                 continue;
             }
-            variables.push_back(Value::Object{{"name", *name}, {"value", *value}});
+            variables.push_back(base::Value::Object{{"name", *name}, {"value", *value}});
         }
         return variables;
     }
 
-    void read_scale(const Value& settings, ClusterFile& file) {
+    void read_scale(const base::Value& settings, ClusterFile& file) {
         constexpr std::array<std::string_view, 2> keys{"manual", "autoScale"};
         if (settings.is_null() || !check_object(settings, "scaleSettings", keys)) return;
         const auto& manual = settings["manual"];
@@ -183,7 +183,7 @@ class Reader {
                          : store::ScaleSettings{.manual = manual_scale(manual), .auto_scale = {}};
     }
 
-    store::ManualScale manual_scale(const Value& manual) {
+    store::ManualScale manual_scale(const base::Value& manual) {
         constexpr std::array<std::string_view, 2> keys{"targetNodeCount", "nodeDeallocationOption"};
         store::ManualScale scale;
         if (!check_object(manual, "manual", keys)) return scale;
@@ -199,7 +199,7 @@ class Reader {
         return scale;
     }
 
-    store::AutoScale auto_scale(const Value& automatic) {
+    store::AutoScale auto_scale(const base::Value& automatic) {
         constexpr std::array<std::string_view, 3> keys{"minimumNodeCount", "maximumNodeCount",
                                                        "initialNodeCount"};
         store::AutoScale scale;
@@ -219,7 +219,7 @@ class Reader {
 }  // namespace
 
 base::Result<ClusterFile> parse_cluster_file(std::string_view text, const std::string& file_name) {
-    auto root = parse_json(text, file_name);
+    auto root = base::parse_json(text, file_name);
     if (!root) {
         root.error().exit_code = base::ExitCode::bad_job_file;
         return tl::unexpected(root.error());
@@ -233,11 +233,12 @@ base::Result<ClusterFile> parse_cluster_file(std::string_view text, const std::s
     return file;
 }
 
-Value setup_task(const std::string& command_line, const std::string& prefix,
-                 Value::Array variables) {
-    return Value::Object{
+base::Value setup_task(const std::string& command_line, const std::string& prefix,
+                       base::Value::Array variables) {
+    return base::Value::Object{
         {"commandLine", command_line},
-        {"environmentVariables", variables.empty() ? Value() : Value(std::move(variables))},
+        {"environmentVariables",
+         variables.empty() ? base::Value() : base::Value(std::move(variables))},
         {"secrets", nullptr},
         {"stdOutErrPathPrefix", prefix}};
 }
@@ -280,4 +281,4 @@ base::Result<std::optional<store::ScaleSettings>> scale_from_flags(const ScaleFl
                                        .initial_node_count = target.value_or(0)}};
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::clusters

@@ -10,7 +10,7 @@
 #include "cli/output/output.hpp"
 #include "store/records.hpp"
 
-namespace batchai::cli {
+namespace batchai::clusters {
 
 // The settings of a cluster.json that have a meaning on Slurm.
 struct ClusterFile {
@@ -20,8 +20,8 @@ struct ClusterFile {
     std::optional<std::string> admin_user_name;
     // nodeSetup.setupTask as the cluster's record keeps it, still without stdOutErrPathSuffix; null
     // if absent.
-    Value setup_task;
-    Value mount_volumes;  // nodeSetup.mountVolumes, unchecked; null if absent
+    base::Value setup_task;
+    base::Value mount_volumes;  // nodeSetup.mountVolumes, unchecked; null if absent
     // Settings that are accepted without effect, such as "virtualMachineConfiguration"; the user is
     // warned about them.
     std::vector<std::string> without_effect;
@@ -33,8 +33,8 @@ struct ClusterFile {
                                                            const std::string& file_name);
 
 // Returns such a setup task.
-[[nodiscard]] Value setup_task(const std::string& command_line, const std::string& prefix,
-                               Value::Array variables = {});
+[[nodiscard]] base::Value setup_task(const std::string& command_line, const std::string& prefix,
+                                     base::Value::Array variables = {});
 
 struct ScaleFlags {
     std::optional<int> target;
@@ -46,4 +46,4 @@ struct ScaleFlags {
 [[nodiscard]] base::Result<std::optional<store::ScaleSettings>> scale_from_flags(
     const ScaleFlags& flags);
 
-}  // namespace batchai::cli
+}  // namespace batchai::clusters

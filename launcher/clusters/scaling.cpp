@@ -18,7 +18,7 @@
 #include "status/job_view.hpp"
 #include "user/parents.hpp"
 
-namespace batchai::cli {
+namespace batchai::clusters {
 
 namespace {
 
@@ -40,10 +40,10 @@ struct Holds {
     Names release;  // those that were held for this reason and are no longer too large
 };
 
-Holds holds_of(const store::Cluster& cluster, const std::vector<JobReport>& reports) {
+Holds holds_of(const store::Cluster& cluster, const std::vector<status::JobReport>& reports) {
     const int limit = node_limit(cluster);
     Holds out;
-    for (const JobReport& report : reports) {
+    for (const status::JobReport& report : reports) {
         const auto& status = report.evidence.slurm;
         if (report.job.cluster_key() != cluster.key || !status ||
             status->state != slurm::JobState::pending)
@@ -145,11 +145,12 @@ base::Result<ScalingView> look_at_slurm(const store::Store& store, const site::S
                                         const slurm::Client& client,
                                         const store::Cluster& cluster) {
     auto jobs = TRY(jobs_on_clusters_of(store, cluster.key.parent()));
-    ScalingView view{
-        .reports = TRY(report_jobs(store, client, std::move(jobs))), .rights = {}, .input = {}};
+    ScalingView view{.reports = TRY(status::report_jobs(store, client, std::move(jobs))),
+                     .rights = {},
+                     .input = {}};
     // Slurm's accounting may not answer for a while. A cluster that has nodes must not lose them by
     // that. For others it makes no difference.
-    auto rights = slurm::power_rights(client, current_user());
+    auto rights = slurm::power_rights(client, user::current_user());
     if (!rights && cluster.scaling == store::Scaling::power_saving)
         return tl::unexpected(rights.error());
     if (rights)
@@ -249,8 +250,8 @@ base::Result<void> power_up_late_nodes(const site::Site& site, const slurm::Clie
     NameSet late = set_of(rescaled.waiting);
     const std::chrono::seconds longest = rescaled.suspend_timeout + slack;
     const auto deadline = Clock::now() + longest;
-    say(fmt::format("{} must finish powering down first; waiting up to {} s",
-                    in_words(rescaled.waiting), longest.count()));
+    cli::say(fmt::format("{} must finish powering down first; waiting up to {} s",
+                         in_words(rescaled.waiting), longest.count()));
     while (true) {
         const LateNodes now = TRY(late_nodes(site, client, rescaled.cluster, late));
         TRY(client.set_power(now.off, slurm::NodePower::up));
@@ -258,12 +259,12 @@ base::Result<void> power_up_late_nodes(const site::Site& site, const slurm::Clie
             late.erase(name);
         if (now.powering_down.empty()) return {};
         if (Clock::now() > deadline) {
-            warn(fmt::format("still powering down: {}; give the command again later",
-                             in_words(now.powering_down)));
+            cli::warn(fmt::format("still powering down: {}; give the command again later",
+                                  in_words(now.powering_down)));
             return {};
         }
         std::this_thread::sleep_for(pause);
     }
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::clusters

@@ -14,11 +14,11 @@
 #include "store/store.hpp"
 
 // How Slurm's nodes follow the target of a cluster.
-namespace batchai::cli {
+namespace batchai::clusters {
 
 // What Slurm says before a cluster follows a target.
 struct ScalingView {
-    std::vector<JobReport> reports;  // of the jobs of the cluster's workspace
+    std::vector<status::JobReport> reports;  // of the jobs of the cluster's workspace
     slurm::PowerRights rights;
     slurm::ScalingInput input;  // empty if the caller may not power nodes
 };
@@ -61,4 +61,4 @@ struct Rescaled {
                                                      const slurm::Client& client,
                                                      const Rescaled& rescaled);
 
-}  // namespace batchai::cli
+}  // namespace batchai::clusters

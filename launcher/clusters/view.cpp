@@ -14,7 +14,7 @@
 #include "status/job_view.hpp"
 #include "status/resource_view.hpp"
 
-namespace batchai::cli {
+namespace batchai::clusters {
 
 slurm::NodeFilter node_filter(const site::Site& site, const std::string& vm_size) {
     const auto size = site.vm_sizes.find(base::upper(vm_size));
@@ -30,8 +30,8 @@ bool ranks_run(const std::optional<record::Attempt>& attempt) {
 }
 
 // Each task of an array job has nodes of its own.
-void add_tasks(const JobReport& report, ClusterLoad& load) {
-    for (const TaskReport& task : report.tasks) {
+void add_tasks(const status::JobReport& report, ClusterLoad& load) {
+    for (const status::TaskReport& task : report.tasks) {
         if (task.ended()) continue;
         load.wanted_nodes += report.job.node_count;
         const auto& slurm = task.evidence.slurm;
@@ -42,7 +42,8 @@ void add_tasks(const JobReport& report, ClusterLoad& load) {
 
 }  // namespace
 
-ClusterLoad load_of(const store::ClusterKey& cluster, const std::vector<JobReport>& reports) {
+ClusterLoad load_of(const store::ClusterKey& cluster,
+                    const std::vector<status::JobReport>& reports) {
     ClusterLoad load;
     for (const auto& report : reports) {
         if (report.job.cluster_key() != cluster || report.ended()) continue;
@@ -91,26 +92,26 @@ std::set<std::string, std::less<>> nodes_of_others(const store::Store& store,
 
 namespace {
 
-Value node_state_counts(const slurm::NodeStateCounts& counts) {
-    return Value::Object{{"idleNodeCount", counts.idle},
-                         {"leavingNodeCount", counts.leaving},
-                         {"preparingNodeCount", counts.preparing},
-                         {"runningNodeCount", counts.running},
-                         {"unusableNodeCount", counts.unusable}};
+base::Value node_state_counts(const slurm::NodeStateCounts& counts) {
+    return base::Value::Object{{"idleNodeCount", counts.idle},
+                               {"leavingNodeCount", counts.leaving},
+                               {"preparingNodeCount", counts.preparing},
+                               {"runningNodeCount", counts.running},
+                               {"unusableNodeCount", counts.unusable}};
 }
 
-Value to_value(const store::Cluster& cluster, const std::string& subscription,
-               const slurm::ClusterView& view, Value errors) {
+base::Value to_value(const store::Cluster& cluster, const std::string& subscription,
+                     const slurm::ClusterView& view, base::Value errors) {
     const auto created = base::to_iso8601(cluster.creation_time);
     const auto& key_text = cluster.admin_user_ssh_public_key;
-    return Value::Object{
+    return base::Value::Object{
         {"allocationState", slurm::to_string(view.allocation_state)},
         {"allocationStateTransitionTime",
          base::to_iso8601(cluster.allocation_state_transition_time)},
         {"creationTime", created},
         {"currentNodeCount", view.current_node_count},
         {"errors", std::move(errors)},
-        {"id", cluster_id(subscription, cluster.key)},
+        {"id", status::cluster_id(subscription, cluster.key)},
         {"name", cluster.key.cluster},
         {"nodeSetup", cluster.properties["nodeSetup"]},
         {"nodeStateCounts", node_state_counts(view.counts)},
@@ -122,24 +123,26 @@ Value to_value(const store::Cluster& cluster, const std::string& subscription,
         {"subnet", nullptr},
         {"type", "Microsoft.BatchAI/workspaces/clusters"},
         {"userAccountSettings",
-         Value::Object{{"adminUserName", cluster.admin_user_name},
-                       {"adminUserPassword", nullptr},
-                       {"adminUserSshPublicKey", key_text.empty() ? Value() : Value(key_text)}}},
+         base::Value::Object{
+             {"adminUserName", cluster.admin_user_name},
+             {"adminUserPassword", nullptr},
+             {"adminUserSshPublicKey", key_text.empty() ? base::Value() : base::Value(key_text)}}},
         {"virtualMachineConfiguration", nullptr},
         {"vmPriority", base::word_of(cluster.vm_priority)},
         {"vmSize", base::upper(cluster.vm_size)}};
 }
 
 // Names each node that cannot be used, with Slurm's reason.
-Value node_errors(const slurm::ClusterView& view) {
+base::Value node_errors(const slurm::ClusterView& view) {
     if (view.unusable.empty()) return {};
-    Value::Array errors;
+    base::Value::Array errors;
     for (const auto& node : view.unusable) {
         const auto why = node.reason.empty() ? std::string("Slurm names no reason") : node.reason;
-        errors.push_back(Value::Object{
+        errors.push_back(base::Value::Object{
             {"code", node.did_not_start ? "NodeDidNotStart" : "NodeUnusable"},
-            {"details", Value::Array{Value::Object{{"name", "Node"}, {"value", node.name}},
-                                     Value::Object{{"name", "Reason"}, {"value", why}}}},
+            {"details",
+             base::Value::Array{base::Value::Object{{"name", "Node"}, {"value", node.name}},
+                                base::Value::Object{{"name", "Reason"}, {"value", why}}}},
             {"message", node.did_not_start
                             ? fmt::format("node {} did not come up: {}", node.name, why)
                             : fmt::format("node {} cannot be used: {}", node.name, why)}});
@@ -173,9 +176,9 @@ class Nodes {
         answers_;
 };
 
-Value slurm_error(const base::Error& error) {
-    warn("the states of the nodes are not known: " + error.text());
-    return Value::Array{Value::Object{
+base::Value slurm_error(const base::Error& error) {
+    cli::warn("the states of the nodes are not known: " + error.text());
+    return base::Value::Array{base::Value::Object{
         {"code", "SlurmUnavailable"}, {"details", nullptr}, {"message", error.text()}}};
 }
 
@@ -196,7 +199,7 @@ base::Result<void> add_sent(const store::Store& store, const store::WorkspaceKey
             if (cluster && cluster->parent() == target) found.push_back(std::move(job));
         }
         for (const base::Error& error : unreadable)
-            warn("a job is left out, because its record cannot be read: " + error.text());
+            cli::warn("a job is left out, because its record cannot be read: " + error.text());
     }
     return {};
 }
@@ -218,17 +221,17 @@ base::Result<std::vector<store::Job>> jobs_on_clusters_of(const store::Store& st
     return found;
 }
 
-base::Result<Value::Array> cluster_values(const store::Store& store, const site::Site& site,
-                                          const slurm::Client& client,
-                                          const std::vector<store::Cluster>& clusters) {
-    Value::Array values;
+base::Result<base::Value::Array> cluster_values(const store::Store& store, const site::Site& site,
+                                                const slurm::Client& client,
+                                                const std::vector<store::Cluster>& clusters) {
+    base::Value::Array values;
     if (clusters.empty()) return values;
     auto jobs = TRY(jobs_on_clusters_of(store, clusters.front().key.parent()));
     // If Slurm does not answer the ping, it is not asked again: each query would wait for its
     // deadline.
     const auto reports =
-        client.ping().and_then([&] { return report_jobs(store, client, std::move(jobs)); });
-    const Value no_reports = reports ? Value() : slurm_error(reports.error());
+        client.ping().and_then([&] { return status::report_jobs(store, client, std::move(jobs)); });
+    const base::Value no_reports = reports ? base::Value() : slurm_error(reports.error());
     Nodes nodes(client);
     for (const auto& cluster : clusters) {
         if (!reports) {
@@ -255,7 +258,7 @@ base::Result<slurm::ClusterView> nodes_of_cluster(const store::Store& store, con
                                                   const store::Cluster& cluster) {
     TRY(client.ping());
     auto jobs = TRY(jobs_on_clusters_of(store, cluster.key.parent()));
-    const auto reports = TRY(report_jobs(store, client, std::move(jobs)));
+    const auto reports = TRY(status::report_jobs(store, client, std::move(jobs)));
     const auto statuses = TRY(client.nodes(node_filter(site, cluster.vm_size)));
     const auto load = load_of(cluster.key, reports);
     return slurm::cluster_view(statuses, load.jobs, target_of(cluster, load.wanted_nodes),
@@ -270,7 +273,7 @@ tl::unexpected<base::Error> fault(std::string what, std::string hint = {}) {
 }
 
 // Parses the volumes of a record or file. The error's `where` is nodeSetup.mountVolumes.
-base::Result<job::Parsed> parsed_volumes(const Value& volumes) {
+base::Result<job::Parsed> parsed_volumes(const base::Value& volumes) {
     auto parsed = parse_volumes(volumes);
     if (!parsed) return fault(parsed.error().what, parsed.error().hint);
     return parsed;
@@ -278,7 +281,7 @@ base::Result<job::Parsed> parsed_volumes(const Value& volumes) {
 
 }  // namespace
 
-base::Result<void> check_cluster_volumes(const Value& volumes) {
+base::Result<void> check_cluster_volumes(const base::Value& volumes) {
     const job::Parsed parsed = TRY(parsed_volumes(volumes));
     const auto has_key = [](const std::optional<job::StorageCredentials>& credentials) {
         return credentials && credentials->account_key &&
@@ -297,9 +300,9 @@ base::Result<void> check_cluster_volumes(const Value& volumes) {
 }
 
 std::optional<plan::SetupTask> setup_task_of(const store::Cluster& cluster) {
-    const Value& task = cluster.properties["nodeSetup"]["setupTask"];
+    const base::Value& task = cluster.properties["nodeSetup"]["setupTask"];
     if (task.is_null()) return std::nullopt;
-    const auto text = [](const Value& value) {
+    const auto text = [](const base::Value& value) {
         const std::string* const string = value.string();
         return string == nullptr ? std::string() : *string;
     };
@@ -308,7 +311,7 @@ std::optional<plan::SetupTask> setup_task_of(const store::Cluster& cluster) {
                         .std_out_err_path_suffix = text(task["stdOutErrPathSuffix"]),
                         .environment = {}};
     if (const auto* variables = task["environmentVariables"].array()) {
-        for (const Value& variable : *variables)
+        for (const base::Value& variable : *variables)
             out.environment.push_back({text(variable["name"]), text(variable["value"])});
     }
     return out;
@@ -316,7 +319,7 @@ std::optional<plan::SetupTask> setup_task_of(const store::Cluster& cluster) {
 
 base::Result<job::MountVolumes> cluster_volumes(const store::Cluster& cluster,
                                                 const std::optional<job::StorageAccount>& account) {
-    const Value& volumes = cluster.properties["nodeSetup"]["mountVolumes"];
+    const base::Value& volumes = cluster.properties["nodeSetup"]["mountVolumes"];
     if (volumes.is_null()) return job::MountVolumes{};
     job::Parsed parsed = TRY(parsed_volumes(volumes));
     for (const auto& diagnostic :
@@ -326,4 +329,4 @@ base::Result<job::MountVolumes> cluster_volumes(const store::Cluster& cluster,
     return std::move(parsed.spec->mount_volumes);
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::clusters

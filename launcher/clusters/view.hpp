@@ -18,7 +18,7 @@
 #include "store/records.hpp"
 #include "store/store.hpp"
 
-namespace batchai::cli {
+namespace batchai::clusters {
 
 // Returns the nodes that the VM size chooses.
 [[nodiscard]] slurm::NodeFilter node_filter(const site::Site& site, const std::string& vm_size);
@@ -29,7 +29,7 @@ struct ClusterLoad {
 };
 
 [[nodiscard]] ClusterLoad load_of(const store::ClusterKey& cluster,
-                                  const std::vector<JobReport>& reports);
+                                  const std::vector<status::JobReport>& reports);
 
 // Returns the number of nodes that the cluster should have.
 [[nodiscard]] int target_of(const store::Cluster& cluster, int wanted_nodes);
@@ -50,7 +50,7 @@ struct ClusterLoad {
 // workspace. Node states come from one query of Slurm's nodes per partition and constraint, and one
 // query of all jobs of these clusters. If Slurm does not answer, the node counts are zero and the
 // cluster's `errors` says so.
-[[nodiscard]] base::Result<Value::Array> cluster_values(
+[[nodiscard]] base::Result<base::Value::Array> cluster_values(
     const store::Store& store, const site::Site& site, const slurm::Client& client,
     const std::vector<store::Cluster>& clusters);
 
@@ -65,7 +65,7 @@ struct ClusterLoad {
 
 // Checks that the value is valid as a job's mountVolumes and holds no account key. The error names
 // the first fault.
-[[nodiscard]] base::Result<void> check_cluster_volumes(const Value& volumes);
+[[nodiscard]] base::Result<void> check_cluster_volumes(const base::Value& volumes);
 
 // Returns the setup task of the cluster's record, if it has one.
 [[nodiscard]] std::optional<plan::SetupTask> setup_task_of(const store::Cluster& cluster);
@@ -74,4 +74,4 @@ struct ClusterLoad {
 [[nodiscard]] base::Result<job::MountVolumes> cluster_volumes(
     const store::Cluster& cluster, const std::optional<job::StorageAccount>& account);
 
-}  // namespace batchai::cli
+}  // namespace batchai::clusters

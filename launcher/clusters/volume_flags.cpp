@@ -18,13 +18,13 @@
 #include "job/schema/storage_account.hpp"
 #include "spank/protocol.h"
 
-namespace batchai::cli {
+namespace batchai::clusters {
 
 namespace {
 
-void append(Value& volumes, std::string_view kind, Value volume) {
-    Value list = volumes[kind];
-    if (!list.is_array()) list = Value::Array{};
+void append(base::Value& volumes, std::string_view kind, base::Value volume) {
+    base::Value list = volumes[kind];
+    if (!list.is_array()) list = base::Value::Array{};
     list.array()->push_back(std::move(volume));
     volumes.set(kind, std::move(list));
 }
@@ -70,29 +70,30 @@ base::Result<void> check_apart(const job::MountVolumes& of_file, const job::Moun
 
 }  // namespace
 
-Value with_flags(Value volumes, const VolumeFlags& flags,
-                 const std::optional<std::string>& account) {
+base::Value with_flags(base::Value volumes, const VolumeFlags& flags,
+                       const std::optional<std::string>& account) {
     const auto name = account.value_or(std::string(job::account_placeholder));
     if (flags.file_share)
-        append(volumes, "azureFileShares",
-               Value::Object{{"azureFileUrl", fmt::format("https://{}.file.core.windows.net/{}",
-                                                          name, *flags.file_share)},
-                             {"relativeMountPath", flags.file_share_path}});
+        append(
+            volumes, "azureFileShares",
+            base::Value::Object{{"azureFileUrl", fmt::format("https://{}.file.core.windows.net/{}",
+                                                             name, *flags.file_share)},
+                                {"relativeMountPath", flags.file_share_path}});
     if (flags.container)
         append(volumes, "azureBlobFileSystems",
-               Value::Object{{"accountName", name},
-                             {"containerName", *flags.container},
-                             {"relativeMountPath", flags.container_path}});
+               base::Value::Object{{"accountName", name},
+                                   {"containerName", *flags.container},
+                                   {"relativeMountPath", flags.container_path}});
     if (flags.file_server)
         append(volumes, "fileServers",
-               Value::Object{{"fileServer", Value::Object{{"id", *flags.file_server}}},
-                             {"relativeMountPath", flags.file_server_path},
-                             {"mountOptions", "rw"}});
+               base::Value::Object{{"fileServer", base::Value::Object{{"id", *flags.file_server}}},
+                                   {"relativeMountPath", flags.file_server_path},
+                                   {"mountOptions", "rw"}});
     return volumes;
 }
 
-base::Result<job::Parsed> parse_volumes(const Value& volumes) {
-    auto parsed = job::parse_mount_volumes(format_json(volumes));
+base::Result<job::Parsed> parse_volumes(const base::Value& volumes) {
+    auto parsed = job::parse_mount_volumes(base::format_json(volumes));
     for (const auto& diagnostic : parsed.diagnostics) {
         if (diagnostic.severity == job::Severity::error)
             return base::fail(diagnostic.message, "", diagnostic.hint,
@@ -184,4 +185,4 @@ base::Result<std::string> storage_key_of_option(const std::string& value) {
     return std::string(key);
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::clusters

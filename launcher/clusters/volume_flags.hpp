@@ -11,7 +11,7 @@
 
 // The volumes that the command lines of `cluster create` and `job create` name.
 
-namespace batchai::cli {
+namespace batchai::clusters {
 
 // The names of the volumes and their mount paths below the mount root of the cluster or the job.
 struct VolumeFlags {
@@ -28,12 +28,12 @@ struct VolumeFlags {
 // and what a volume must be have one place each, here and in the table of a job file's fields. File
 // shares and containers belong to `account`, or if there is none, to the placeholder that an
 // account replaces later. Checks nothing.
-[[nodiscard]] Value with_flags(Value volumes, const VolumeFlags& flags,
-                               const std::optional<std::string>& account);
+[[nodiscard]] base::Value with_flags(base::Value volumes, const VolumeFlags& flags,
+                                     const std::optional<std::string>& account);
 
 // Parses mountVolumes by the rules of a job file. The error describes the first fault, without its
 // position.
-[[nodiscard]] base::Result<job::Parsed> parse_volumes(const Value& volumes);
+[[nodiscard]] base::Result<job::Parsed> parse_volumes(const base::Value& volumes);
 
 // Adds the flags' volumes to the job's. Fails if one is not valid as an entry of mountVolumes, if
 // its path overlaps one of the job's, or if a share or container has no account.
@@ -55,4 +55,4 @@ void hide_storage_key(int count, char** words);
 // line of a file for "@FILE".
 [[nodiscard]] base::Result<std::string> storage_key_of_option(const std::string& value);
 
-}  // namespace batchai::cli
+}  // namespace batchai::clusters

@@ -221,7 +221,7 @@ int health(const batchai::node::HealthRequest& request, const std::string& repor
 // The node's side of `batchai job port`. Its standard input and output lead to the command.
 int relay() {
     signal(SIGPIPE, SIG_IGN);
-    const auto served = batchai::reach::serve_node(STDIN_FILENO, STDOUT_FILENO);
+    const auto served = batchai::visit::serve_node(STDIN_FILENO, STDOUT_FILENO);
     return served ? 0 : report(served.error());
 }
 

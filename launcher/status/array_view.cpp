@@ -15,7 +15,7 @@
 #include "record/job_files.hpp"
 #include "record/plan_file.hpp"
 
-namespace batchai::cli {
+namespace batchai::status {
 
 using slurm::ExecutionState;
 
@@ -191,39 +191,40 @@ std::optional<base::Time> end_of(const TaskReport& task) {
     return task.evidence.slurm ? task.evidence.slurm->end : std::nullopt;
 }
 
-Value to_value(const slurm::TaskCounts& counts) {
-    return Value::Object{{"failed", counts.failed},           {"queued", counts.queued},
-                         {"running", counts.running},         {"succeeded", counts.succeeded},
-                         {"terminating", counts.terminating}, {"total", counts.total()}};
+base::Value to_value(const slurm::TaskCounts& counts) {
+    return base::Value::Object{{"failed", counts.failed},           {"queued", counts.queued},
+                               {"running", counts.running},         {"succeeded", counts.succeeded},
+                               {"terminating", counts.terminating}, {"total", counts.total()}};
 }
 
 namespace {
 
-Value time_value(const std::optional<base::Time>& time) {
-    return time ? Value(base::to_iso8601(*time)) : Value();
+base::Value time_value(const std::optional<base::Time>& time) {
+    return time ? base::Value(base::to_iso8601(*time)) : base::Value();
 }
 
 }  // namespace
 
-Value to_value(const std::vector<TaskReport>& tasks) {
-    Value::Array out;
+base::Value to_value(const std::vector<TaskReport>& tasks) {
+    base::Value::Array out;
     for (const TaskReport& task : tasks) {
         const auto code = slurm::exit_code(task.evidence);
         const auto& slurm = task.evidence.slurm;
         const auto nodes = task.attempt ? task.attempt->nodes
                            : slurm      ? slurm->nodes
                                         : std::vector<std::string>();
-        out.push_back(Value::Object{
+        out.push_back(base::Value::Object{
             {"task", task.number},
             {"executionState", slurm::to_string(task.state)},
-            {"exitCode", code ? Value(*code) : Value()},
-            {"node", nodes.empty() ? Value() : Value(fmt::format("{}", fmt::join(nodes, ",")))},
+            {"exitCode", code ? base::Value(*code) : base::Value()},
+            {"node",
+             nodes.empty() ? base::Value() : base::Value(fmt::format("{}", fmt::join(nodes, ",")))},
             {"startTime", time_value(start_of(task))},
             {"endTime", time_value(end_of(task))},
-            {"slurmJobId",
-             slurm ? Value(fmt::format("{}_{}", slurm->array_id, task.number)) : Value()}});
+            {"slurmJobId", slurm ? base::Value(fmt::format("{}_{}", slurm->array_id, task.number))
+                                 : base::Value()}});
     }
     return out;
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::status

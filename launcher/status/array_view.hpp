@@ -14,7 +14,7 @@
 #include "slurm/job_outcome.hpp"
 #include "store/store.hpp"
 
-namespace batchai::cli {
+namespace batchai::status {
 
 // One task of an array job.
 struct TaskReport {
@@ -77,8 +77,8 @@ struct TaskRun {
 [[nodiscard]] std::optional<base::Time> end_of(const TaskReport& task);
 
 // {"queued": 3, …, "total": 8}
-[[nodiscard]] Value to_value(const slurm::TaskCounts& counts);
+[[nodiscard]] base::Value to_value(const slurm::TaskCounts& counts);
 // [{task, executionState, exitCode, node, startTime, endTime, slurmJobId}]
-[[nodiscard]] Value to_value(const std::vector<TaskReport>& tasks);
+[[nodiscard]] base::Value to_value(const std::vector<TaskReport>& tasks);
 
-}  // namespace batchai::cli
+}  // namespace batchai::status

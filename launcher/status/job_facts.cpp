@@ -9,26 +9,26 @@
 #include "slurm/pending_reason.hpp"
 #include "status/output_directory.hpp"
 
-namespace batchai::cli {
+namespace batchai::status {
 
-report::Summary summary_of(const JobReport& report) {
-    report::Summary out{.name = report.job.key.job,
-                        .slurm_job_id = report.job.slurm_job_id,
-                        .state = std::string(slurm::to_string(report.state)),
-                        .ended = report.ended(),
-                        .ended_by = {},
-                        .exit_code = report.exit_code(),
-                        .created = report.job.creation_time,
-                        .start = report.start(),
-                        .end = report.end(),
-                        .error_code = {},
-                        .error_message = {},
-                        .why_it_waits = {},
-                        .expected_start = {}};
+Summary summary_of(const JobReport& report) {
+    Summary out{.name = report.job.key.job,
+                .slurm_job_id = report.job.slurm_job_id,
+                .state = std::string(slurm::to_string(report.state)),
+                .ended = report.ended(),
+                .ended_by = {},
+                .exit_code = report.exit_code(),
+                .created = report.job.creation_time,
+                .start = report.start(),
+                .end = report.end(),
+                .error_code = {},
+                .error_message = {},
+                .why_it_waits = {},
+                .expected_start = {}};
     if (out.ended) out.ended_by = base::word_of(slurm::ended_by(report.evidence));
-    const Value errors = job_errors(report);
+    const base::Value errors = job_errors(report);
     if (errors.array() != nullptr && !errors.array()->empty()) {
-        const Value& first = errors.array()->front();
+        const base::Value& first = errors.array()->front();
         if (const auto* code = first["code"].string()) out.error_code = *code;
         if (const auto* message = first["message"].string()) out.error_message = *message;
     }
@@ -48,12 +48,12 @@ base::Result<void> check_task(const store::Store& store, const FactsOf& of) {
     return {};
 }
 
-base::Result<report::Facts> facts_of(const store::Store& store, const JobReport& report,
-                                     const FactsOf& of, report::Collect what) {
+base::Result<Facts> facts_of(const store::Store& store, const JobReport& report, const FactsOf& of,
+                             Collect what) {
     const auto plan = TRY(plan_of_job(store, of.key));
     what.job = summary_of(report);
     if (of.task) what.job.name += fmt::format(" [{}]", *of.task);
-    return report::collect(files_of(store, of.key, of.task), plan, std::move(what));
+    return collect(files_of(store, of.key, of.task), plan, std::move(what));
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::status

@@ -11,7 +11,7 @@
 
 // The facts of a job for `job events` and `job report`, from the store, Slurm and the job's
 // directory.
-namespace batchai::cli {
+namespace batchai::status {
 
 // Which job, and of an array job which task.
 struct FactsOf {
@@ -19,14 +19,13 @@ struct FactsOf {
     std::optional<int> task;
 };
 
-[[nodiscard]] report::Summary summary_of(const JobReport& report);
+[[nodiscard]] Summary summary_of(const JobReport& report);
 
 // Refuses a task of a job that is no array, and an array job without a task.
 [[nodiscard]] base::Result<void> check_task(const store::Store& store, const FactsOf& of);
 
 // `what` tells which further files are read; its summary is filled in here.
-[[nodiscard]] base::Result<report::Facts> facts_of(const store::Store& store,
-                                                   const JobReport& report, const FactsOf& of,
-                                                   report::Collect what);
+[[nodiscard]] base::Result<Facts> facts_of(const store::Store& store, const JobReport& report,
+                                           const FactsOf& of, Collect what);
 
-}  // namespace batchai::cli
+}  // namespace batchai::status

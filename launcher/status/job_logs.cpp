@@ -21,7 +21,7 @@
 #include "slurm/hostlist.hpp"
 #include "status/output_directory.hpp"
 
-namespace batchai::cli {
+namespace batchai::status {
 
 using record::Piece;
 using record::RankStream;
@@ -458,8 +458,8 @@ base::Result<void> JobLogReader::open(const Start& start) {
     reader_.emplace(files_, logs_, start.name, std::move(ranks), choice_);
     start_ = start.name;
     if (!again) return reader_->skip(choice_);
-    say(fmt::format("the ranks were started again; their files are in {}",
-                    record::rank_log_directory(start.name)));
+    cli::say(fmt::format("the ranks were started again; their files are in {}",
+                         record::rank_log_directory(start.name)));
     return {};
 }
 
@@ -471,9 +471,9 @@ base::Result<void> JobLogReader::close() {
     TRY(reader_->rest(*printer_));
     printer_->end_line();
     if (reader_->missing() > 0)
-        warn(fmt::format("{} bytes that the ranks have printed are no longer in {}",
-                         reader_->missing(),
-                         (logs_ / record::rank_log_directory(start_)).string()));
+        cli::warn(fmt::format("{} bytes that the ranks have printed are no longer in {}",
+                              reader_->missing(),
+                              (logs_ / record::rank_log_directory(start_)).string()));
     return {};
 }
 
@@ -499,4 +499,4 @@ base::Result<JobLogReader::Found> JobLogReader::pump(bool ended) {
     return found ? Found::something_new : Found::nothing_new;
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::status

@@ -20,7 +20,7 @@
 
 // What the ranks of a job have printed, put together from the ranks' files in the order of time.
 // Memory use does not depend on how much that is.
-namespace batchai::cli {
+namespace batchai::status {
 
 // The ranks and the time that a user has asked for.
 struct LogChoice {
@@ -170,4 +170,4 @@ class JobLogReader {
     std::optional<LogPrinter> printer_;
 };
 
-}  // namespace batchai::cli
+}  // namespace batchai::status

@@ -12,7 +12,7 @@
 #include "cli/output/terminal.hpp"
 #include "slurm/pending_reason.hpp"
 
-namespace batchai::cli {
+namespace batchai::status {
 
 namespace {
 
@@ -34,13 +34,13 @@ base::Result<Followed> follow(JobWatch& watch,
         auto report = TRY(watch.look());
         const Step found = TRY(step(report));
         // Ctrl-C may have been the reason to stop.
-        const bool stop = found == Step::stop && !Interruption::requested();
-        if (found == Step::more && !Interruption::requested()) continue;
-        if (stop || Interruption::requested() || report.ended())
+        const bool stop = found == Step::stop && !cli::Interruption::requested();
+        if (found == Step::more && !cli::Interruption::requested()) continue;
+        if (stop || cli::Interruption::requested() || report.ended())
             return Followed{.report = std::move(report), .stopped = stop};
         pause = found == Step::something_new ? shortest_pause : std::min(pause * 2, longest_pause);
-        Interruption::sleep(pause);
-        if (Interruption::requested()) return Followed{.report = std::move(report)};
+        cli::Interruption::sleep(pause);
+        if (cli::Interruption::requested()) return Followed{.report = std::move(report)};
     }
 }
 
@@ -72,7 +72,7 @@ void JobProgress::say_reason(const JobReport& report) {
 int say_end(const JobReport& report) {
     if (report.attempt) {
         for (const std::string& warning : report.attempt->warnings)
-            warn(warning);
+            cli::warn(warning);
     }
     const auto start = report.start();
     const auto end = report.end();
@@ -95,8 +95,8 @@ int say_end(const JobReport& report) {
 }
 
 int say_interrupted(const JobReport& report) {
-    say(fmt::format("interrupted; the job continues ({})", slurm::to_string(report.state)));
+    cli::say(fmt::format("interrupted; the job continues ({})", slurm::to_string(report.state)));
     return interrupted_exit_code;
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::status

@@ -10,7 +10,7 @@
 #include "status/job_watch.hpp"
 
 // How commands follow a job until it has ended, and what they say about it on standard error.
-namespace batchai::cli {
+namespace batchai::status {
 
 // What a command has found when it looked at what it follows. With `more` it has not seen all that
 // there is, and looks again at once.
@@ -50,4 +50,4 @@ class JobProgress {
 // Says that the job goes on though the command ends. Returns the exit code of the command.
 [[nodiscard]] int say_interrupted(const JobReport& report);
 
-}  // namespace batchai::cli
+}  // namespace batchai::status

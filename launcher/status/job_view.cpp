@@ -16,7 +16,7 @@
 #include "slurm/pending_reason.hpp"
 #include "status/resource_view.hpp"
 
-namespace batchai::cli {
+namespace batchai::status {
 
 namespace {
 
@@ -195,7 +195,7 @@ base::Result<std::vector<JobReport>> report_jobs_of(const store::Store& store,
     std::vector<base::Error> unreadable;
     auto jobs = TRY(store.jobs(key, names, &unreadable));
     for (const base::Error& error : unreadable)
-        say_error("a job is left out, because its record cannot be read: " + error.text());
+        cli::say_error("a job is left out, because its record cannot be read: " + error.text());
     complete = unreadable.empty();
     return report_jobs(store, client, std::move(jobs), std::move(asked));
 }
@@ -268,16 +268,16 @@ namespace {
 
 using slurm::ExecutionState;
 
-Value time_value(const std::optional<base::Time>& time) {
-    return time ? Value(base::to_iso8601(*time)) : Value();
+base::Value time_value(const std::optional<base::Time>& time) {
+    return time ? base::Value(base::to_iso8601(*time)) : base::Value();
 }
 
-Value detail(const char* name, std::string value) {
-    return Value::Object{{"name", name}, {"value", std::move(value)}};
+base::Value detail(const char* name, std::string value) {
+    return base::Value::Object{{"name", name}, {"value", std::move(value)}};
 }
 
-Value::Array failure_details(const record::Failure& failure) {
-    Value::Array details;
+base::Value::Array failure_details(const record::Failure& failure) {
+    base::Value::Array details;
     if (!failure.phase.empty()) details.push_back(detail("Phase", failure.phase));
     if (!failure.node.empty()) details.push_back(detail("Node", failure.node));
     if (failure.rank) details.push_back(detail("Rank", std::to_string(*failure.rank)));
@@ -290,30 +290,31 @@ Value::Array failure_details(const record::Failure& failure) {
     return details;
 }
 
-Value error_value(const std::string& code, const std::string& message, Value details) {
-    return Value::Array{
-        Value::Object{{"code", code}, {"details", std::move(details)}, {"message", message}}};
+base::Value error_value(const std::string& code, const std::string& message, base::Value details) {
+    return base::Value::Array{
+        base::Value::Object{{"code", code}, {"details", std::move(details)}, {"message", message}}};
 }
 
-Value execution_info(const JobReport& report) {
+base::Value execution_info(const JobReport& report) {
     if (report.state == ExecutionState::queued) return nullptr;
     const auto code = report.exit_code();
-    Value info = Value::Object{{"endTime", time_value(report.end())},
-                               {"errors", job_errors(report)},
-                               {"exitCode", code ? Value(*code) : Value()},
-                               {"startTime", time_value(report.start())}};
+    base::Value info = base::Value::Object{{"endTime", time_value(report.end())},
+                                           {"errors", job_errors(report)},
+                                           {"exitCode", code ? base::Value(*code) : base::Value()},
+                                           {"startTime", time_value(report.start())}};
     if (report.attempt && !report.attempt->warnings.empty())
-        info.set("warnings",
-                 Value::Array(report.attempt->warnings.begin(), report.attempt->warnings.end()));
+        info.set("warnings", base::Value::Array(report.attempt->warnings.begin(),
+                                                report.attempt->warnings.end()));
     return info;
 }
 
-Value pending_reason(const slurm::JobStatus& status) {
+base::Value pending_reason(const slurm::JobStatus& status) {
     const auto words = slurm::pending_reason_in_words(status.reason);
-    return Value::Object{{"expectedStart", time_value(status.start)},
-                         {"hint", words.advice.empty() ? Value() : Value(words.advice)},
-                         {"message", words.sentence},
-                         {"reason", status.reason}};
+    return base::Value::Object{
+        {"expectedStart", time_value(status.start)},
+        {"hint", words.advice.empty() ? base::Value() : base::Value(words.advice)},
+        {"message", words.sentence},
+        {"reason", status.reason}};
 }
 
 base::Time transition_time(const JobReport& report) {
@@ -328,7 +329,7 @@ std::string path_segment(const store::Job& job) {
         .path_segment();
 }
 
-Value errors_of_run(const JobReport& report) {
+base::Value errors_of_run(const JobReport& report) {
     const auto words = slurm::failure_code(report.evidence);
     if (!words) return nullptr;
     const auto by = slurm::ended_by(report.evidence);
@@ -336,7 +337,7 @@ Value errors_of_run(const JobReport& report) {
     // When the user stops a job, its ranks fail as a consequence. Those failures are not reported.
     const auto* const failure =
         attempt && attempt->failure && by != record::EndedBy::user ? &*attempt->failure : nullptr;
-    Value::Array details{detail("EndedBy", std::string(base::word_of(by)))};
+    base::Value::Array details{detail("EndedBy", std::string(base::word_of(by)))};
     if (report.task) details.push_back(detail("Task", std::to_string(*report.task)));
     if (failure != nullptr) {
         for (auto& more : failure_details(*failure))
@@ -351,21 +352,22 @@ Value errors_of_run(const JobReport& report) {
 
 }  // namespace
 
-Value job_errors(const JobReport& report) {
-    Value errors = errors_of_run(report);
+base::Value job_errors(const JobReport& report) {
+    base::Value errors = errors_of_run(report);
     const bool said = report.attempt && report.attempt->failure &&
                       report.attempt->failure->code == record::data_not_written;
     if (said || report.not_written.empty()) return errors;
-    Value::Array all = errors.array() == nullptr ? Value::Array() : *errors.array();
+    base::Value::Array all = errors.array() == nullptr ? base::Value::Array() : *errors.array();
     for (const record::FailureNote& note : report.not_written)
-        all.push_back(Value::Object{{"code", note.code},
-                                    {"details", Value::Array{detail("Node", note.node),
-                                                             detail("FirstErrorLine", note.text)}},
-                                    {"message", std::string(record::data_not_written_message)}});
+        all.push_back(base::Value::Object{
+            {"code", note.code},
+            {"details",
+             base::Value::Array{detail("Node", note.node), detail("FirstErrorLine", note.text)}},
+            {"message", std::string(record::data_not_written_message)}});
     return all;
 }
 
-base::Result<Value> attempts_value(const store::Store& store, const JobReport& report) {
+base::Result<base::Value> attempts_value(const store::Store& store, const JobReport& report) {
     auto attempts = TRY(record::all_attempts(files_of(store, report.job.key, report.task)));
     // The end of the newest may be known although its record lacks it.
     if (report.attempt && report.attempt->end && !report.task) {
@@ -374,16 +376,16 @@ base::Result<Value> attempts_value(const store::Store& store, const JobReport& r
         else if (attempts.back().number == report.attempt->number)
             attempts.back() = *report.attempt;
     }
-    Value::Array out;
+    base::Value::Array out;
     for (const record::Attempt& attempt : attempts) {
         const bool newest = &attempt == &attempts.back();
-        Value by;
-        Value message;
+        base::Value by;
+        base::Value message;
         if (newest && report.ended()) {
             // The end of the newest attempt is the job's end. It is described in the words of
             // executionInfo.
             by = base::word_of(slurm::ended_by(report.evidence));
-            const Value errors = job_errors(report);
+            const base::Value errors = job_errors(report);
             if (errors.array() != nullptr) message = errors.array()->front()["message"];
         } else if (!newest || attempt.ended_by) {
             const auto ended_by = attempt.ended_by.value_or(record::EndedBy::unknown);
@@ -391,30 +393,30 @@ base::Result<Value> attempts_value(const store::Store& store, const JobReport& r
             message = attempt.failure ? attempt.failure->message
                                       : std::string(record::words_of(ended_by).message);
         }
-        Value::Object described{
+        base::Value::Object described{
             {"attempt", attempt.number},
             {"endTime", time_value(attempt.end)},
             {"endedBy", std::move(by)},
-            {"exitCode", attempt.exit_code ? Value(*attempt.exit_code) : Value()},
+            {"exitCode", attempt.exit_code ? base::Value(*attempt.exit_code) : base::Value()},
             {"message", std::move(message)},
             {"retry", attempt.retried && !attempt.retried->message.empty()
-                          ? Value(attempt.retried->message)
-                          : Value()},
+                          ? base::Value(attempt.retried->message)
+                          : base::Value()},
             {"startTime", time_value(attempt.start)}};
         if (attempt.software)
             described.emplace_back("software", record::to_value(*attempt.software));
         out.emplace_back(std::move(described));
     }
-    return Value(std::move(out));
+    return base::Value(std::move(out));
 }
 
-Value to_value(const JobReport& report) {
+base::Value to_value(const JobReport& report) {
     const auto& job = report.job;
-    Value value = job.properties;
-    Value cluster;
+    base::Value value = job.properties;
+    base::Value cluster;
     if (const auto key = job.cluster_key())
-        cluster = Value::Object{{"id", cluster_id(job.subscription, *key)},
-                                {"resourceGroup", key->group}};
+        cluster = base::Value::Object{{"id", cluster_id(job.subscription, *key)},
+                                      {"resourceGroup", key->group}};
     const auto created = base::to_iso8601(job.creation_time);
     value.set("cluster", cluster);
     value.set("creationTime", created);
@@ -437,4 +439,4 @@ Value to_value(const JobReport& report) {
     return value;
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::status

@@ -15,7 +15,7 @@
 #include "status/array_view.hpp"
 #include "store/store.hpp"
 
-namespace batchai::cli {
+namespace batchai::status {
 
 // A job and everything that is known about its state.
 struct JobReport {
@@ -76,14 +76,14 @@ using AskedJobs = std::future<base::Result<slurm::Jobs>>;
 
 // Returns all attempts of the job, oldest first, as an array of {attempt, startTime, endTime,
 // exitCode, endedBy, message, retry}.
-[[nodiscard]] base::Result<Value> attempts_value(const store::Store& store,
-                                                 const JobReport& report);
+[[nodiscard]] base::Result<base::Value> attempts_value(const store::Store& store,
+                                                       const JobReport& report);
 
 // Returns the `errors` of executionInfo: [{code, message, details: [{name, value}]}], or null.
-[[nodiscard]] Value job_errors(const JobReport& report);
+[[nodiscard]] base::Value job_errors(const JobReport& report);
 
 // Returns the object that `job show` prints: all of Batch AI's keys, slurmJobId, and pendingReason
 // while the job is queued.
-[[nodiscard]] Value to_value(const JobReport& report);
+[[nodiscard]] base::Value to_value(const JobReport& report);
 
-}  // namespace batchai::cli
+}  // namespace batchai::status

@@ -14,7 +14,7 @@
 #include "job/schema/checks.hpp"
 #include "status/job_view.hpp"
 
-namespace batchai::cli {
+namespace batchai::status {
 
 namespace {
 
@@ -62,7 +62,7 @@ base::Result<JobReport> JobWatch::look() {
         if (!report_ || gone) return tl::unexpected(error);
         if (!silent_since_) {
             silent_since_ = now;
-            warn("the job's record cannot be read; trying again: " + error.text());
+            cli::warn("the job's record cannot be read; trying again: " + error.text());
         }
         if (now - *silent_since_ > patience) return tl::unexpected(error);
         return *report_;
@@ -78,7 +78,7 @@ base::Result<JobReport> JobWatch::look() {
         if (!report_ || gone) return report;
         if (!silent_since_) {
             silent_since_ = now;
-            warn("Slurm does not answer; trying again: " + report.error().text());
+            cli::warn("Slurm does not answer; trying again: " + report.error().text());
         }
         if (now - *silent_since_ > patience) return report;
     } else {
@@ -93,7 +93,7 @@ base::Result<JobReport> JobWatch::look() {
 
 namespace {
 
-std::string text(const Value& value) {
+std::string text(const base::Value& value) {
     const auto* string = value.string();
     return string == nullptr ? "" : *string;
 }
@@ -115,7 +115,7 @@ std::string python_duration(base::Time::duration duration) {
     return out;
 }
 
-std::string error_lines(const Value& errors) {
+std::string error_lines(const base::Value& errors) {
     std::string out;
     if (errors.array() == nullptr) return out;
     for (const auto& error : *errors.array()) {
@@ -167,7 +167,7 @@ base::Result<void> wait_until_gone(const slurm::Client& client, const std::vecto
         if (waiting && waiting->empty()) return {};
         // The request has been made. Slurm may be restarting.
         if (!waiting && !std::exchange(warned, true))
-            warn("Slurm does not answer; trying again: " + waiting.error().text());
+            cli::warn("Slurm does not answer; trying again: " + waiting.error().text());
         if (steady_clock::now() > deadline) {
             if (!waiting) return tl::unexpected(waiting.error());
             return base::fail(fmt::format("Slurm has not ended job {} after two minutes", *waiting),
@@ -242,4 +242,4 @@ base::Result<void> stop_task(const store::Store& store, const slurm::Client& cli
     return {};
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::status

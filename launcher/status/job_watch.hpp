@@ -16,7 +16,7 @@
 #include "status/job_view.hpp"
 #include "store/store.hpp"
 
-namespace batchai::cli {
+namespace batchai::status {
 
 // Follows one job, or one task of an array job, with few queries to Slurm. Each look reads the
 // attempt's record, which is a small file, and of an array job the records of the tasks that run.
@@ -68,7 +68,7 @@ class JobWatch {
 [[nodiscard]] std::string python_duration(base::Time::duration duration);
 
 // Returns the lines that describe the errors of executionInfo, each with a newline; empty for null.
-[[nodiscard]] std::string error_lines(const Value& errors);
+[[nodiscard]] std::string error_lines(const base::Value& errors);
 
 // Cancels the jobs that have not ended and marks them as stopped by the user. With `wait`, returns
 // when Slurm has ended them. If that takes longer than two minutes, it is an error
@@ -80,4 +80,4 @@ class JobWatch {
 [[nodiscard]] base::Result<void> stop_task(const store::Store& store, const slurm::Client& client,
                                            const store::Job& job, int task, bool wait);
 
-}  // namespace batchai::cli
+}  // namespace batchai::status

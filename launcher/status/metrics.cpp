@@ -15,7 +15,7 @@
 #include "base/record.hpp"
 #include "record/ended_by.hpp"
 
-namespace batchai::cli {
+namespace batchai::status {
 
 namespace {
 
@@ -223,4 +223,4 @@ std::string metrics_text(const std::vector<JobMetrics>& jobs, const std::string&
     return out.text();
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::status

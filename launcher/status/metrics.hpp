@@ -13,7 +13,7 @@
 #include "status/job_view.hpp"
 
 // A user's jobs as metrics, in the text format of Prometheus. Pure.
-namespace batchai::cli {
+namespace batchai::status {
 
 using Labels = std::vector<std::pair<std::string_view, std::string>>;
 
@@ -44,4 +44,4 @@ struct JobMetrics {
 [[nodiscard]] std::string metrics_text(const std::vector<JobMetrics>& jobs,
                                        const std::string& user);
 
-}  // namespace batchai::cli
+}  // namespace batchai::status

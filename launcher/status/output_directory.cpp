@@ -23,7 +23,7 @@
 #include "status/array_view.hpp"
 #include "status/job_view.hpp"
 
-namespace batchai::cli {
+namespace batchai::status {
 
 namespace {
 
@@ -45,12 +45,14 @@ base::Result<base::FileDescriptor> open_root(const fs::path& root) {
                       missing ? base::ExitCode::not_found : base::ExitCode::failed);
 }
 
-Value entry_value(const fs::path& directory, const std::string& name, const struct stat& status) {
+base::Value entry_value(const fs::path& directory, const std::string& name,
+                        const struct stat& status) {
     const bool folder = S_ISDIR(status.st_mode);
     const base::Time modified{std::chrono::seconds(status.st_mtim.tv_sec)};
-    return Value::Object{
-        {"contentLength", folder ? Value() : Value(std::int64_t{status.st_size})},
-        {"downloadUrl", folder ? Value() : Value(file_url((directory / name).string()))},
+    return base::Value::Object{
+        {"contentLength", folder ? base::Value() : base::Value(std::int64_t{status.st_size})},
+        {"downloadUrl",
+         folder ? base::Value() : base::Value(file_url((directory / name).string()))},
         {"fileType", folder ? "directory" : "file"},
         {"lastModified", base::to_iso8601_seconds(modified)},
         {"name", name}};
@@ -110,7 +112,7 @@ base::Result<base::FileDescriptor> open_below(const fs::path& root, const std::s
                       missing ? base::ExitCode::not_found : base::ExitCode::failed);
 }
 
-base::Result<Value> list_directory(const fs::path& root, const std::string& relative) {
+base::Result<base::Value> list_directory(const fs::path& root, const std::string& relative) {
     auto opened = TRY(open_below(root, relative, O_RDONLY | O_DIRECTORY));
     const std::unique_ptr<DIR, int (*)(DIR*)> stream(fdopendir(opened.get()), closedir);
     if (!stream) return base::fail(std::strerror(errno), (root / relative).string());
@@ -122,7 +124,7 @@ base::Result<Value> list_directory(const fs::path& root, const std::string& rela
     }
     std::sort(names.begin(), names.end());
     const auto shown = relative == "." ? root : root / relative;
-    Value::Array entries;
+    base::Value::Array entries;
     for (const auto& name : names) {
         struct stat status {};
         // Skips a file that has been removed in the meantime, and a link whose target does not
@@ -195,4 +197,4 @@ base::Result<FileFollower::Look> FileFollower::look(const Sink& sink) {
     return offset_ > before ? Look::read : Look::nothing_new;
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::status

@@ -15,7 +15,7 @@
 #include "plan/plan.hpp"
 #include "store/store.hpp"
 
-namespace batchai::cli {
+namespace batchai::status {
 
 // Returns the plan with which the job was submitted.
 [[nodiscard]] base::Result<plan::Plan> plan_of_job(const store::Store& store,
@@ -37,8 +37,8 @@ namespace batchai::cli {
 
 // Lists one level of a directory as [{contentLength, downloadUrl, fileType, lastModified, name}],
 // sorted by name.
-[[nodiscard]] base::Result<Value> list_directory(const std::filesystem::path& root,
-                                                 const std::string& relative);
+[[nodiscard]] base::Result<base::Value> list_directory(const std::filesystem::path& root,
+                                                       const std::string& relative);
 
 // Returns the URL of a path: "file:///a/b%20c".
 [[nodiscard]] std::string file_url(std::string_view path);
@@ -72,4 +72,4 @@ class FileFollower {
     off_t offset_ = 0;
 };
 
-}  // namespace batchai::cli
+}  // namespace batchai::status

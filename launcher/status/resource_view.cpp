@@ -10,15 +10,15 @@
 #include "image/progress.hpp"
 #include "job/syntax/utf8.hpp"
 
-namespace batchai::cli {
+namespace batchai::status {
 
 namespace {
 
 constexpr std::string_view provider = "Microsoft.BatchAI";
 
-Value tags_value(const std::optional<store::Tags>& tags) {
+base::Value tags_value(const std::optional<store::Tags>& tags) {
     if (!tags) return nullptr;
-    Value::Object out;
+    base::Value::Object out;
     for (const auto& [key, value] : *tags)
         out.emplace_back(key, value);
     return out;
@@ -59,37 +59,38 @@ std::string file_server_id(const std::string& subscription, const store::FileSer
                        key.file_server);
 }
 
-Value to_value(const store::Group& group, const std::string& subscription) {
-    return Value::Object{{"id", group_id(subscription, group.name)},
-                         {"location", group.location},
-                         {"managedBy", nullptr},
-                         {"name", group.name},
-                         {"properties", Value::Object{{"provisioningState", "Succeeded"}}},
-                         {"tags", tags_value(group.tags)}};
+base::Value to_value(const store::Group& group, const std::string& subscription) {
+    return base::Value::Object{
+        {"id", group_id(subscription, group.name)},
+        {"location", group.location},
+        {"managedBy", nullptr},
+        {"name", group.name},
+        {"properties", base::Value::Object{{"provisioningState", "Succeeded"}}},
+        {"tags", tags_value(group.tags)}};
 }
 
-Value to_value(const store::Workspace& workspace, const std::string& subscription) {
+base::Value to_value(const store::Workspace& workspace, const std::string& subscription) {
     const auto time = base::to_iso8601(workspace.creation_time);
-    return Value::Object{{"creationTime", time},
-                         {"id", workspace_id(subscription, workspace.key)},
-                         {"location", workspace.location},
-                         {"name", workspace.key.workspace},
-                         {"provisioningState", "succeeded"},
-                         {"provisioningStateTransitionTime", time},
-                         {"resourceGroup", workspace.key.group},
-                         {"tags", tags_value(workspace.tags)},
-                         {"type", "Microsoft.BatchAI/workspaces"}};
+    return base::Value::Object{{"creationTime", time},
+                               {"id", workspace_id(subscription, workspace.key)},
+                               {"location", workspace.location},
+                               {"name", workspace.key.workspace},
+                               {"provisioningState", "succeeded"},
+                               {"provisioningStateTransitionTime", time},
+                               {"resourceGroup", workspace.key.group},
+                               {"tags", tags_value(workspace.tags)},
+                               {"type", "Microsoft.BatchAI/workspaces"}};
 }
 
-Value to_value(const store::Experiment& experiment, const std::string& subscription) {
+base::Value to_value(const store::Experiment& experiment, const std::string& subscription) {
     const auto time = base::to_iso8601(experiment.creation_time);
-    return Value::Object{{"creationTime", time},
-                         {"id", experiment_id(subscription, experiment.key)},
-                         {"name", experiment.key.experiment},
-                         {"provisioningState", "succeeded"},
-                         {"provisioningStateTransitionTime", time},
-                         {"resourceGroup", experiment.key.group},
-                         {"type", "Microsoft.BatchAI/workspaces/experiments"}};
+    return base::Value::Object{{"creationTime", time},
+                               {"id", experiment_id(subscription, experiment.key)},
+                               {"name", experiment.key.experiment},
+                               {"provisioningState", "succeeded"},
+                               {"provisioningStateTransitionTime", time},
+                               {"resourceGroup", experiment.key.group},
+                               {"type", "Microsoft.BatchAI/workspaces/experiments"}};
 }
 
 std::optional<IdParts> id_parts(std::string_view id) {
@@ -136,22 +137,22 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-std::string text(const Value& value) {
+std::string text(const base::Value& value) {
     if (const auto* string = value.string()) return *string;
     if (const auto* integer = value.integer()) return std::to_string(*integer);
     return "";
 }
 
-std::string state_of(const Value& item, std::string_view key) {
+std::string state_of(const base::Value& item, std::string_view key) {
     const auto provisioning = text(item["provisioningState"]);
     return provisioning == "deleting" ? provisioning : text(item[key]);
 }
 
 }  // namespace
 
-Table rows_of(const Value& value, std::vector<std::string> headers,
-              const std::function<std::vector<std::string>(const Value&)>& row) {
-    Table table{std::move(headers), {}};
+cli::Table rows_of(const base::Value& value, std::vector<std::string> headers,
+                   const std::function<std::vector<std::string>(const base::Value&)>& row) {
+    cli::Table table{std::move(headers), {}};
     if (const auto* items = value.array()) {
         if (items->empty()) return {};
         for (const auto& item : *items)
@@ -162,25 +163,27 @@ Table rows_of(const Value& value, std::vector<std::string> headers,
     return table;
 }
 
-Table workspace_columns(const Value& value) {
-    return rows_of(value, {"Name", "Resource Group", "Location", "State"}, [](const Value& item) {
-        return Row{text(item["name"]), text(item["resourceGroup"]), text(item["location"]),
-                   text(item["provisioningState"])};
-    });
+cli::Table workspace_columns(const base::Value& value) {
+    return rows_of(value, {"Name", "Resource Group", "Location", "State"},
+                   [](const base::Value& item) {
+                       return Row{text(item["name"]), text(item["resourceGroup"]),
+                                  text(item["location"]), text(item["provisioningState"])};
+                   });
 }
 
-Table experiment_columns(const Value& value) {
-    return rows_of(value, {"Name", "Resource Group", "Workspace", "State"}, [](const Value& item) {
-        return Row{text(item["name"]), text(item["resourceGroup"]),
-                   id_part(text(item["id"]), "workspaces"), text(item["provisioningState"])};
-    });
+cli::Table experiment_columns(const base::Value& value) {
+    return rows_of(
+        value, {"Name", "Resource Group", "Workspace", "State"}, [](const base::Value& item) {
+            return Row{text(item["name"]), text(item["resourceGroup"]),
+                       id_part(text(item["id"]), "workspaces"), text(item["provisioningState"])};
+        });
 }
 
-Table cluster_columns(const Value& value) {
+cli::Table cluster_columns(const base::Value& value) {
     return rows_of(value,
                    {"Name", "Resource Group", "Workspace", "VM Size", "State", "Idle", "Running",
                     "Preparing", "Leaving", "Unusable"},
-                   [](const Value& item) {
+                   [](const base::Value& item) {
                        const auto& counts = item["nodeStateCounts"];
                        return Row{text(item["name"]),
                                   text(item["resourceGroup"]),
@@ -195,11 +198,11 @@ Table cluster_columns(const Value& value) {
                    });
 }
 
-Table job_columns(const Value& value) {
+cli::Table job_columns(const base::Value& value) {
     return rows_of(value,
                    {"Name", "Cluster", "Cluster RG", "Cluster Workspace", "Tool", "Nodes", "State",
                     "Exit code"},
-                   [](const Value& item) {
+                   [](const base::Value& item) {
                        const auto cluster = text(item["cluster"]["id"]);
                        return Row{text(item["name"]),
                                   id_part(cluster, "clusters"),
@@ -212,9 +215,9 @@ Table job_columns(const Value& value) {
                    });
 }
 
-Table waiting_job_columns(const Value& value) {
-    Table table = job_columns(value);
-    std::vector<const Value*> reasons;
+cli::Table waiting_job_columns(const base::Value& value) {
+    cli::Table table = job_columns(value);
+    std::vector<const base::Value*> reasons;
     if (const auto* items = value.array()) {
         for (const auto& item : *items)
             reasons.push_back(&item["pendingReason"]);
@@ -222,11 +225,11 @@ Table waiting_job_columns(const Value& value) {
         reasons.push_back(&value["pendingReason"]);
     }
     const bool any = std::any_of(reasons.begin(), reasons.end(),
-                                 [](const Value* reason) { return !reason->is_null(); });
+                                 [](const base::Value* reason) { return !reason->is_null(); });
     if (!any) return table;
     table.headers.insert(table.headers.end(), {"Why It Waits", "Expected Start"});
     for (std::size_t i = 0; i < table.rows.size(); ++i) {
-        const Value& reason = *reasons[i];
+        const base::Value& reason = *reasons[i];
         const auto start = text(reason["expectedStart"]).substr(0, 19);
         table.rows[i].push_back(job::printable(text(reason["message"])));
         table.rows[i].push_back(reason.is_null() || !start.empty() ? start : "unknown");
@@ -234,9 +237,9 @@ Table waiting_job_columns(const Value& value) {
     return table;
 }
 
-Table image_columns(const Value& value) {
+cli::Table image_columns(const base::Value& value) {
     return rows_of(value, {"Image", "Digest", "Size", "Last Used", "Shared", "In Use"},
-                   [](const Value& item) {
+                   [](const base::Value& item) {
                        const auto yes = [&](std::string_view key) {
                            const auto* flag = item[key].boolean();
                            return std::string(flag != nullptr && *flag ? "yes" : "no");
@@ -252,24 +255,24 @@ Table image_columns(const Value& value) {
                    });
 }
 
-Table node_columns(const Value& value) {
-    return rows_of(value, {"ID", "IP", "SSH Port"}, [](const Value& item) {
+cli::Table node_columns(const base::Value& value) {
+    return rows_of(value, {"ID", "IP", "SSH Port"}, [](const base::Value& item) {
         return Row{text(item["nodeId"]), text(item["ipAddress"]), text(item["port"])};
     });
 }
 
-Table file_columns(const Value& value) {
-    return rows_of(value, {"Name", "Type", "Size", "Modified"}, [](const Value& item) {
+cli::Table file_columns(const base::Value& value) {
+    return rows_of(value, {"Name", "Type", "Size", "Modified"}, [](const base::Value& item) {
         return Row{text(item["name"]), text(item["fileType"]), text(item["contentLength"]),
                    text(item["lastModified"])};
     });
 }
 
-Table file_server_columns(const Value& value) {
+cli::Table file_server_columns(const base::Value& value) {
     return rows_of(
         value,
         {"Name", "Resource Group", "Size", "Disks", "Public IP", "Internal IP", "Mount Point"},
-        [](const Value& item) {
+        [](const base::Value& item) {
             const auto& disks = item["dataDisks"];
             const auto& mount = item["mountSettings"];
             return Row{text(item["name"]),
@@ -284,19 +287,19 @@ Table file_server_columns(const Value& value) {
         });
 }
 
-Table usage_columns(const Value& value) {
-    return rows_of(value, {"Value", "Usage", "Limit"}, [](const Value& item) {
+cli::Table usage_columns(const base::Value& value) {
+    return rows_of(value, {"Value", "Usage", "Limit"}, [](const base::Value& item) {
         return Row{text(item["name"]["localizedValue"]), text(item["currentValue"]),
                    text(item["limit"])};
     });
 }
 
-Table cluster_file_columns(const Value& value) {
-    return rows_of(value, {"Name", "Is directory", "Size"}, [](const Value& item) {
+cli::Table cluster_file_columns(const base::Value& value) {
+    return rows_of(value, {"Name", "Is directory", "Size"}, [](const base::Value& item) {
         const auto* directory = item["is_directory"].boolean();
         return Row{text(item["name"]), directory != nullptr && *directory ? "yes" : "no",
                    text(item["size"])};
     });
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::status

@@ -15,7 +15,7 @@
 
 // The JSON objects, ids and table columns of resources, as the Azure CLI shows them.
 
-namespace batchai::cli {
+namespace batchai::status {
 
 [[nodiscard]] std::string group_id(const std::string& subscription, const std::string& group);
 [[nodiscard]] std::string workspace_id(const std::string& subscription,
@@ -29,28 +29,31 @@ namespace batchai::cli {
 [[nodiscard]] std::string file_server_id(const std::string& subscription,
                                          const store::FileServerKey& key);
 
-[[nodiscard]] Value to_value(const store::Group& group, const std::string& subscription);
-[[nodiscard]] Value to_value(const store::Workspace& workspace, const std::string& subscription);
-[[nodiscard]] Value to_value(const store::Experiment& experiment, const std::string& subscription);
+[[nodiscard]] base::Value to_value(const store::Group& group, const std::string& subscription);
+[[nodiscard]] base::Value to_value(const store::Workspace& workspace,
+                                   const std::string& subscription);
+[[nodiscard]] base::Value to_value(const store::Experiment& experiment,
+                                   const std::string& subscription);
 
 // Returns a table with a row for the value, or for each item if it is a list. The Azure CLI prints
 // nothing at all for an empty list, so the table then has no headers either.
-[[nodiscard]] Table rows_of(const Value& value, std::vector<std::string> headers,
-                            const std::function<std::vector<std::string>(const Value&)>& row);
+[[nodiscard]] cli::Table rows_of(
+    const base::Value& value, std::vector<std::string> headers,
+    const std::function<std::vector<std::string>(const base::Value&)>& row);
 
 // These turn the value of one resource, or a list of such values, into table rows.
-[[nodiscard]] Table workspace_columns(const Value& value);
-[[nodiscard]] Table experiment_columns(const Value& value);
-[[nodiscard]] Table cluster_columns(const Value& value);
-[[nodiscard]] Table job_columns(const Value& value);
+[[nodiscard]] cli::Table workspace_columns(const base::Value& value);
+[[nodiscard]] cli::Table experiment_columns(const base::Value& value);
+[[nodiscard]] cli::Table cluster_columns(const base::Value& value);
+[[nodiscard]] cli::Table job_columns(const base::Value& value);
 // The same columns and, if a job waits, why it does and when Slurm expects to start it.
-[[nodiscard]] Table waiting_job_columns(const Value& value);
-[[nodiscard]] Table file_columns(const Value& value);
-[[nodiscard]] Table node_columns(const Value& value);
-[[nodiscard]] Table image_columns(const Value& value);
-[[nodiscard]] Table file_server_columns(const Value& value);
-[[nodiscard]] Table usage_columns(const Value& value);
-[[nodiscard]] Table cluster_file_columns(const Value& value);
+[[nodiscard]] cli::Table waiting_job_columns(const base::Value& value);
+[[nodiscard]] cli::Table file_columns(const base::Value& value);
+[[nodiscard]] cli::Table node_columns(const base::Value& value);
+[[nodiscard]] cli::Table image_columns(const base::Value& value);
+[[nodiscard]] cli::Table file_server_columns(const base::Value& value);
+[[nodiscard]] cli::Table usage_columns(const base::Value& value);
+[[nodiscard]] cli::Table cluster_file_columns(const base::Value& value);
 
 // Types and names of an ARM id: {"resourceGroups", "team"}, {"providers", "Microsoft.BatchAI"}, …
 using IdParts = std::vector<std::pair<std::string, std::string>>;
@@ -67,4 +70,4 @@ using IdParts = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] base::Result<store::ClusterKey> cluster_key(const std::string& name_or_id,
                                                           const store::WorkspaceKey& own);
 
-}  // namespace batchai::cli
+}  // namespace batchai::status

@@ -19,12 +19,12 @@
 #include "submit/held_job.hpp"
 #include "submit/planning.hpp"
 
-namespace batchai::cli {
+namespace batchai::submit {
 namespace {
 
 // The attempts of the tasks are counted on from this number.
-int attempts_so_far(const record::JobFiles& files, const std::vector<TaskReport>& tasks,
-                    const std::vector<TaskRun>& runs) {
+int attempts_so_far(const record::JobFiles& files, const std::vector<status::TaskReport>& tasks,
+                    const std::vector<status::TaskRun>& runs) {
     int most = 0;
     for (std::size_t i = 0; i < tasks.size(); ++i) {
         most = std::max(most, runs[i].attempts_before);
@@ -38,9 +38,9 @@ int attempts_so_far(const record::JobFiles& files, const std::vector<TaskReport>
 }
 
 // "retry" of the job file counts anew, and does not judge the attempts to come by those before.
-base::Result<void> count_anew(const record::JobFiles& files, const std::vector<TaskReport>& tasks,
-                              int attempts_before) {
-    for (const TaskReport& task : tasks) {
+base::Result<void> count_anew(const record::JobFiles& files,
+                              const std::vector<status::TaskReport>& tasks, int attempts_before) {
+    for (const status::TaskReport& task : tasks) {
         const record::JobFiles of_task = files.array_task(task.number);
         const auto count = TRY(record::read_retry_count(of_task));
         TRY(base::make_directories(of_task.directory(), 0700));
@@ -79,14 +79,15 @@ base::Result<base::FileDescriptor> lock_tasks(const record::JobFiles& files) {
 base::Result<store::ArrayRun> run_tasks_again(const store::Store& store,
                                               const slurm::Client& client, const plan::Plan& plan,
                                               const store::Job& job,
-                                              const std::vector<TaskReport>& tasks) {
+                                              const std::vector<status::TaskReport>& tasks) {
     std::vector<int> numbers;
-    for (const TaskReport& task : tasks)
+    for (const status::TaskReport& task : tasks)
         numbers.push_back(task.number);
     const record::JobFiles files = store.job_files(job.key);
-    store::ArrayRun run{.slurm_job_id = {},
-                        .tasks = slurm::array_indexes(numbers),
-                        .attempts_before = attempts_so_far(files, tasks, runs_of(job, numbers))};
+    store::ArrayRun run{
+        .slurm_job_id = {},
+        .tasks = slurm::array_indexes(numbers),
+        .attempts_before = attempts_so_far(files, tasks, status::runs_of(job, numbers))};
     if (plan.retry) TRY(count_anew(files, tasks, run.attempts_before));
     const auto script =
         files.batch_script_again(static_cast<int>(job.array_runs.size()) + 1).string();
@@ -108,4 +109,4 @@ base::Result<store::ArrayRun> run_tasks_again(const store::Store& store,
     return run;
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::submit

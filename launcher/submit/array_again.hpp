@@ -13,7 +13,7 @@
 
 // Tasks of an array job that have failed are run again by a Slurm array of their own, with the same
 // plan and their own numbers: `sweep retry` and `job resume`.
-namespace batchai::cli {
+namespace batchai::submit {
 
 // Takes the lock without which two commands could queue the same tasks at the same time. It lasts
 // as long as the file is open. It is refused while another command has it.
@@ -21,10 +21,8 @@ namespace batchai::cli {
 
 // Queues `tasks` of `job`, of which there is at least one, and records it. No task starts before it
 // is recorded. The caller has the lock, and has read `job` since. `plan` is that of the whole job.
-[[nodiscard]] base::Result<store::ArrayRun> run_tasks_again(const store::Store& store,
-                                                            const slurm::Client& client,
-                                                            const plan::Plan& plan,
-                                                            const store::Job& job,
-                                                            const std::vector<TaskReport>& tasks);
+[[nodiscard]] base::Result<store::ArrayRun> run_tasks_again(
+    const store::Store& store, const slurm::Client& client, const plan::Plan& plan,
+    const store::Job& job, const std::vector<status::TaskReport>& tasks);
 
-}  // namespace batchai::cli
+}  // namespace batchai::submit

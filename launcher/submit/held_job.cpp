@@ -13,7 +13,7 @@
 #include "slurm/parse.hpp"
 #include "submit/planning.hpp"
 
-namespace batchai::cli {
+namespace batchai::submit {
 namespace {
 
 constexpr std::string_view hold_option = "hold";
@@ -48,8 +48,8 @@ base::Result<void> release(const slurm::Client& client, const std::string& id,
         if (released || is_refusal(released.error()) || std::chrono::steady_clock::now() > end)
             return released;
         if (!said)
-            warn(fmt::format("Slurm job {} waits, held, until Slurm answers again: {}", id,
-                             released.error().text()));
+            cli::warn(fmt::format("Slurm job {} waits, held, until Slurm answers again: {}", id,
+                                  released.error().text()));
         said = true;
         if (held.next_within(pause)) return released;
     }
@@ -61,8 +61,8 @@ void restore_priority(const slurm::Client& client, const plan::Plan& plan, const
     const auto* const priority = option_named(plan, "priority");
     if (priority == nullptr || !client.may_choose_priorities()) return;
     if (const auto set = client.set_priority(id, priority->value); !set)
-        warn(fmt::format("Slurm job {} has not got --priority={}: {}", id, priority->value,
-                         set.error().text()));
+        cli::warn(fmt::format("Slurm job {} has not got --priority={}: {}", id, priority->value,
+                              set.error().text()));
 }
 
 base::Result<void> let_go(const slurm::Client& client, const plan::Plan& plan,
@@ -151,7 +151,7 @@ base::Result<bool> end_unrecorded(const slurm::Client& client, const std::string
         if (!job.waits) continue;
         TRY(client.cancel_queued(job.id));
         any = true;
-        say(
+        cli::say(
             fmt::format("Slurm job {}, which an interrupted command had left without a record, "
                         "was ended; it has not run",
                         job.id));
@@ -172,4 +172,4 @@ base::Result<void> end_unrecorded_job(const slurm::Client& client, const record:
     return {};
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::submit

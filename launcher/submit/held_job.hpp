@@ -15,7 +15,7 @@
 // How a job gets into Slurm, so that none runs without a record whenever this process is killed: it
 // is submitted held, recorded, and then let go. What is found in Slurm without a record has not
 // run, and is ended.
-namespace batchai::cli {
+namespace batchai::submit {
 
 // The signals that would otherwise end a process between a submission and its record.
 inline constexpr std::initializer_list<int> signals_held_for_submission{SIGINT, SIGTERM, SIGHUP,
@@ -44,4 +44,4 @@ inline constexpr std::initializer_list<int> signals_held_for_submission{SIGINT, 
 [[nodiscard]] base::Result<void> end_unrecorded_job(const slurm::Client& client,
                                                     const record::JobFiles& files);
 
-}  // namespace batchai::cli
+}  // namespace batchai::submit

@@ -21,7 +21,7 @@
 #include "record/job_files.hpp"
 #include "record/plan_file.hpp"
 
-namespace batchai::cli {
+namespace batchai::submit {
 
 namespace {
 
@@ -215,4 +215,4 @@ std::set<std::string> images_in_use(const store::Store& store, const slurm::Clie
     return digests;
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::submit

@@ -20,7 +20,7 @@
 // The container image of a job: from the name in job.json or on the command line to the entry in
 // the image cache.
 
-namespace batchai::cli {
+namespace batchai::submit {
 
 // Replaces the file's image by that of --job-image. The file's credentials are kept if the registry
 // is the same. If `image` is not an image name, the error's `where` is "--job-image".
@@ -67,4 +67,4 @@ namespace batchai::cli {
 // time.
 void prune_handed_over(const store::Store& store);
 
-}  // namespace batchai::cli
+}  // namespace batchai::submit

@@ -23,7 +23,7 @@
 #include "plan/findings.hpp"
 #include "plan/paths.hpp"
 
-namespace batchai::cli {
+namespace batchai::submit {
 
 namespace {
 
@@ -197,4 +197,4 @@ std::vector<std::string> secret_variables(const SecretHolders& holders) {
     return names;
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::submit

@@ -12,7 +12,7 @@
 // ("fromFile"). Only this process reads them. From here on they are treated as if the file had
 // their values.
 
-namespace batchai::cli {
+namespace batchai::submit {
 
 // Where secrets may be: a job file, and the volumes of the job's cluster.
 struct SecretHolders {
@@ -32,4 +32,4 @@ struct SecretHolders {
 // Returns the names of the variables that `fromEnv` names, each once.
 [[nodiscard]] std::vector<std::string> secret_variables(const SecretHolders& holders);
 
-}  // namespace batchai::cli
+}  // namespace batchai::submit

@@ -39,7 +39,7 @@
 #include "submit/local_secrets.hpp"
 #include "user/config.hpp"
 
-namespace batchai::cli {
+namespace batchai::submit {
 
 namespace {
 
@@ -49,11 +49,13 @@ constexpr std::size_t read_limit = job::maximum_file_size + 1;
 // Returns nothing if no account is named.
 base::Result<std::optional<job::StorageAccount>> storage_account(const JobFileOptions& options) {
     std::optional<std::string> key;
-    if (options.storage_account_key) key = TRY(storage_key_of_option(*options.storage_account_key));
+    if (options.storage_account_key)
+        key = TRY(clusters::storage_key_of_option(*options.storage_account_key));
     const auto of_environment = base::variable("AZURE_BATCHAI_STORAGE_ACCOUNT");
     const auto name = options.storage_account_name ? options.storage_account_name : of_environment;
     // The environment's key is that of the environment's account, if it names one.
-    if (!key && (!of_environment || of_environment == name)) key = storage_key_of_environment();
+    if (!key && (!of_environment || of_environment == name))
+        key = clusters::storage_key_of_environment();
     if (!name) return std::nullopt;
     return job::StorageAccount{.name = *name, .key = std::move(key)};
 }
@@ -73,7 +75,7 @@ base::Result<std::optional<ChosenCluster>> find_cluster(
     const auto& name_or_id = choices.cluster ? choices.cluster : id_in_file;
     if (!name_or_id) return std::nullopt;
     const store::WorkspaceKey own{identity.resource_group, identity.workspace};
-    auto key = cluster_key(*name_or_id, own);
+    auto key = status::cluster_key(*name_or_id, own);
     if (!key) {
         key.error().where = choices.cluster ? "--cluster" : "cluster.id";
         if (!choices.cluster) key.error().exit_code = base::ExitCode::bad_job_file;
@@ -96,9 +98,9 @@ base::Result<std::optional<ChosenCluster>> find_cluster(
         return chosen;
     }
     chosen.view.vm_size = cluster->vm_size;
-    chosen.view.mount_volumes = TRY(cluster_volumes(*cluster, account));
-    chosen.view.setup_task = setup_task_of(*cluster);
-    chosen.view.node_limit = node_limit(*cluster);
+    chosen.view.mount_volumes = TRY(clusters::cluster_volumes(*cluster, account));
+    chosen.view.setup_task = clusters::setup_task_of(*cluster);
+    chosen.view.node_limit = clusters::node_limit(*cluster);
     if (key->parent() != own)
         chosen.notices.push_back(
             fmt::format("the cluster {} is that of the workspace {} in the group {}, as its id "
@@ -333,7 +335,8 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
     auto& spec = *parsed.spec;
     TRY(add_sweep_flags(spec, options));
     const auto account = TRY(storage_account(options));
-    TRY(add_volumes(spec, options.volumes, account ? std::optional(account->name) : std::nullopt));
+    TRY(clusters::add_volumes(spec, options.volumes,
+                              account ? std::optional(account->name) : std::nullopt));
     auto faults = job::apply_storage_account(spec, account, parsed.positions);
     const bool no_account = job::has_error(faults);
     append(planning.diagnostics, std::move(faults));
@@ -367,7 +370,7 @@ base::Result<Planning> plan_job(const store::Store& store, const site::Site& sit
     auto submission =
         submission_of(store, options, identity,
                       cluster ? std::optional(cluster->view) : std::nullopt, job_directory);
-    submission.slurm.defaults = TRY(user_config()).slurm;
+    submission.slurm.defaults = TRY(user::user_config()).slurm;
     submission.slurm.words = TRY(plan::read_sbatch_words(options.sbatch_words));
     auto made = plan::make(spec, parsed.positions, site, submission);
     // The registry is asked only if the plan has no other errors.
@@ -407,7 +410,7 @@ base::Result<std::vector<std::string>> secret_variables_of(const store::Store& s
     if (!parsed.spec)
         return base::fail("has errors", text.name, "`batchai validate` shows them",
                           base::ExitCode::bad_job_file);
-    const auto parent = experiment_key({});
+    const auto parent = user::experiment_key({});
     plan::Identity identity;
     identity.subscription = site.subscription;
     identity.resource_group = parent.group;
@@ -425,13 +428,14 @@ base::Result<void> write_plan(const std::string& job_directory, const Planned& p
         TRY(snapshot::copy(*planned.plan.snapshot, *planned.snapshot, files, tick));
     TRY(base::write_atomically(files.plan(), planned.json, 0600));
     if (planned.sweep) TRY(base::write_atomically(files.sweep(), planned.sweep_json, 0600));
-    Value::Object secrets;
+    base::Value::Object secrets;
     for (const auto& secret : planned.spec.secrets) {
         if (secret.value) secrets.emplace_back(secret.name, *secret.value);
     }
     for (const auto& [name, value] : planned.mount_secrets)
         secrets.emplace_back(name, value);
-    if (!secrets.empty()) TRY(base::write_atomically(files.secrets(), format_json(secrets), 0600));
+    if (!secrets.empty())
+        TRY(base::write_atomically(files.secrets(), base::format_json(secrets), 0600));
     const auto& settings = planned.spec.container_settings;
     const auto login = settings ? login_of(*settings) : std::nullopt;
     const auto reference = settings ? image::parse(settings->image, settings->server_url)
@@ -481,4 +485,4 @@ std::map<std::string, std::string> login_environment() {
     return out;
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::submit

@@ -22,13 +22,13 @@
 // Makes a plan from the options of a command line: reads the file, finds the storage account and
 // the cluster, and calls the planner. Only write_plan() changes anything.
 
-namespace batchai::cli {
+namespace batchai::submit {
 
 struct JobFileOptions {
     std::string path;  // "-": standard input
     std::optional<std::string> storage_account_name;
     std::optional<std::string> storage_account_key;  // secret, or "@FILE"
-    VolumeFlags volumes;                             // in addition to the file's
+    clusters::VolumeFlags volumes;                   // in addition to the file's
     bool ignore_container = false;
     std::optional<std::string> job_image;   // instead of the file's
     job::SlurmSettings slurm;               // take precedence over the file's
@@ -118,4 +118,4 @@ struct Planning {
 // and values that are not UTF-8, which a plan cannot hold.
 [[nodiscard]] std::map<std::string, std::string> login_environment();
 
-}  // namespace batchai::cli
+}  // namespace batchai::submit

@@ -23,7 +23,7 @@
 #include "job/schema/field_table.hpp"
 #include "job/syntax/utf8.hpp"
 
-namespace batchai::cli {
+namespace batchai::user {
 
 namespace {
 
@@ -373,4 +373,4 @@ base::Result<void> change_user_config(const std::vector<std::string>& settings) 
     return base::write_atomically(path, text, present ? status.st_mode & 0777U : 0600);
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::user

@@ -22,7 +22,7 @@
 //
 //     [slurm]
 //     partition = "gpu"
-namespace batchai::cli {
+namespace batchai::user {
 
 struct UserConfig {
     ParentOptions defaults;
@@ -63,4 +63,4 @@ struct ParsedUserConfig {
 // Reads the file, once for this process. The error shows each fault with its place.
 [[nodiscard]] const base::Result<UserConfig>& user_config();
 
-}  // namespace batchai::cli
+}  // namespace batchai::user

@@ -11,7 +11,7 @@
 #include "base/timestamp.hpp"
 #include "user/config.hpp"
 
-namespace batchai::cli {
+namespace batchai::user {
 namespace {
 
 ParentName resolve(const ParentOptions& options, std::optional<std::string> ParentOptions::*member,
@@ -109,4 +109,4 @@ std::string current_user() {
     return entry == nullptr ? std::to_string(getuid()) : entry->pw_name;
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::user

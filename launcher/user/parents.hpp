@@ -8,7 +8,7 @@
 #include "site/site.hpp"
 #include "store/store.hpp"
 
-namespace batchai::cli {
+namespace batchai::user {
 
 // The values of -g, -w and -e, if given.
 struct ParentOptions {
@@ -59,4 +59,4 @@ struct ParentName {
 // Returns the name of the user who runs this program; the id if the name is not known.
 [[nodiscard]] std::string current_user();
 
-}  // namespace batchai::cli
+}  // namespace batchai::user

@@ -27,7 +27,7 @@
 #include "visit/tar/pack.hpp"
 #include "visit/tar/unpack.hpp"
 
-namespace batchai::cli {
+namespace batchai::visit {
 
 namespace {
 
@@ -134,7 +134,7 @@ std::vector<std::string> texts_of(const NodePath& path) {
     return texts;
 }
 
-base::Error gone_with_the_job(const JobReport& report, const plan::Plan& plan,
+base::Error gone_with_the_job(const status::JobReport& report, const plan::Plan& plan,
                               const NodePath& path) {
     const auto host =
         path.expected.empty() ? std::optional<std::string>() : plan.host_path(path.expected);
@@ -391,11 +391,11 @@ base::Result<int> copy_from_node(const RunningJob& running, const CopyWish& wish
         into.name = stream->name;
     }
     CopyProgress progress;
-    reach::Unpacker unpacker(std::move(into.directory), stream->name, into.name,
-                             [&](const std::string& remark) {
-                                 progress.clear();
-                                 say(remark);
-                             });
+    Unpacker unpacker(std::move(into.directory), stream->name, into.name,
+                      [&](const std::string& remark) {
+                          progress.clear();
+                          cli::say(remark);
+                      });
     TRY(unpacker.feed(stream->rest));
     std::string chunk(256UL << 10U, '\0');
     while (true) {
@@ -413,8 +413,8 @@ base::Result<int> copy_from_node(const RunningJob& running, const CopyWish& wish
         return tl::unexpected(complaint(code, there, wish.place.node, step.said()));
     TRY(unpacker.finish());
     if (code != 0)
-        say(fmt::format("not all of {} on {} could be copied:\n{}", there, wish.place.node,
-                        step.said()));
+        cli::say(fmt::format("not all of {} on {} could be copied:\n{}", there, wish.place.node,
+                             step.said()));
     return code != 0 || unpacker.passed_over() ? 1 : 0;
 }
 
@@ -461,15 +461,15 @@ base::Result<int> copy_to_node(const RunningJob& running, const CopyWish& wish) 
         progress.show(sent);
         return true;
     };
-    base::Result<reach::Packed> packed = base::fail("the node does not take any more");
+    base::Result<Packed> packed = base::fail("the node does not take any more");
     if (top)
-        packed = reach::pack(
+        packed = pack(
             source,
             {.top = top->name,
              .last = std::string(top->name == copy_in_progress ? end_mark : std::string_view())},
             write_all, [&](const std::string& remark) {
                 progress.clear();
-                say(remark);
+                cli::say(remark);
             });
     if (stopped) return interrupted;
     step.close_input();
@@ -485,4 +485,4 @@ base::Result<int> copy_to_node(const RunningJob& running, const CopyWish& wish) 
     return packed->passed_over ? 1 : 0;
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::visit

@@ -10,7 +10,7 @@
 #include "visit/visit.hpp"
 
 // Files of a job's node, from and to this host: `job cp`.
-namespace batchai::cli {
+namespace batchai::visit {
 
 // A side of a copy: a path of this host, or one that the job's processes see on a node.
 struct CopySide {
@@ -45,7 +45,7 @@ struct NodePath {
 
 // Returns why nothing can be copied from or to a job that has ended, and where the file is if it
 // was on storage that this host may see as well.
-[[nodiscard]] base::Error gone_with_the_job(const JobReport& report, const plan::Plan& plan,
+[[nodiscard]] base::Error gone_with_the_job(const status::JobReport& report, const plan::Plan& plan,
                                             const NodePath& path);
 
 struct CopyWish {
@@ -58,4 +58,4 @@ struct CopyWish {
 [[nodiscard]] base::Result<int> copy_from_node(const RunningJob& running, const CopyWish& wish);
 [[nodiscard]] base::Result<int> copy_to_node(const RunningJob& running, const CopyWish& wish);
 
-}  // namespace batchai::cli
+}  // namespace batchai::visit

@@ -19,7 +19,7 @@
 #include "run/srun/srun_arguments.hpp"
 #include "visit/relay/tunnel.hpp"
 
-namespace batchai::cli {
+namespace batchai::visit {
 
 namespace {
 
@@ -64,11 +64,11 @@ base::Result<PortWish> port_wish_of_address(const std::string& text) {
 
 namespace {
 
-base::Result<std::vector<reach::Forward>> listen_for(const std::vector<PortWish>& wishes) {
-    std::vector<reach::Forward> forwards;
+base::Result<std::vector<Forward>> listen_for(const std::vector<PortWish>& wishes) {
+    std::vector<Forward> forwards;
     for (const PortWish& wish : wishes) {
-        auto forward = reach::listen_here(wish.here, wish.there);
-        if (!forward && wish.or_any) forward = reach::listen_here(0, wish.there);
+        auto forward = listen_here(wish.here, wish.there);
+        if (!forward && wish.or_any) forward = listen_here(0, wish.there);
         if (!forward) {
             forward.error().hint =
                 fmt::format("choose another one, as in {}:{}; 0:{} takes any",
@@ -85,19 +85,19 @@ class Voice {
   public:
     explicit Voice(std::string node) : node_(std::move(node)) {}
 
-    void port_state(std::uint16_t port, reach::PortState state) const {
+    void port_state(std::uint16_t port, PortState state) const {
         switch (state) {
-            case reach::PortState::silent:
-                return say(fmt::format("nothing listens on {} on {} yet", port, node_));
-            case reach::PortState::listens:
-                return say(fmt::format("port {} on {} can be used", port, node_));
-            case reach::PortState::foreign:
-                return say(
+            case PortState::silent:
+                return cli::say(fmt::format("nothing listens on {} on {} yet", port, node_));
+            case PortState::listens:
+                return cli::say(fmt::format("port {} on {} can be used", port, node_));
+            case PortState::foreign:
+                return cli::say(
                     fmt::format("port {} on {} belongs to another user, and is not "
                                 "connected to",
                                 port, node_));
-            case reach::PortState::unknown:
-                return say(fmt::format("{} does not say what listens on {}", node_, port));
+            case PortState::unknown:
+                return cli::say(fmt::format("{} does not say what listens on {}", node_, port));
         }
     }
     // Somebody may try again and again.
@@ -107,7 +107,7 @@ class Voice {
         said_ = Clock::now();
         const std::string who = user ? fmt::format("another user's process (user id {})", *user)
                                      : std::string("a process that cannot be found");
-        say(fmt::format("a connection from {} was refused ({} so far)", who, refusals_));
+        cli::say(fmt::format("a connection from {} was refused ({} so far)", who, refusals_));
     }
 
   private:
@@ -116,12 +116,12 @@ class Voice {
     Clock::time_point said_{};
 };
 
-void announce(const std::vector<reach::Forward>& forwards, const std::vector<PortWish>& wishes,
+void announce(const std::vector<Forward>& forwards, const std::vector<PortWish>& wishes,
               const std::string& node) {
     for (std::size_t i = 0; i < forwards.size(); ++i) {
         if (wishes[i].or_any && forwards[i].here != wishes[i].here)
-            say(fmt::format("port {} of this host is taken, so {} is used", wishes[i].here,
-                            forwards[i].here));
+            cli::say(fmt::format("port {} of this host is taken, so {} is used", wishes[i].here,
+                                 forwards[i].here));
         fmt::print("127.0.0.1:{} -> {}:{}\n", forwards[i].here, node, forwards[i].there);
     }
     std::fflush(stdout);
@@ -138,14 +138,15 @@ int say_end_of_step(const store::Store& store, const slurm::Client& client,
     step.close_input();
     const auto [code, interrupted] = step.wait(signals);
     if (interrupted) return exit_code_of(code - 128);
-    const auto report = report_job(store, client, running.job.key, running.task);
+    const auto report = status::report_job(store, client, running.job.key, running.task);
     if (report && !is_running(*report)) {
-        say(fmt::format("the job is no longer running: it is {}", slurm::to_string(report->state)));
+        cli::say(
+            fmt::format("the job is no longer running: it is {}", slurm::to_string(report->state)));
         return 0;
     }
     const std::string said = step.said();
-    say(fmt::format("the way to the node is gone (exit code {}){}{}{}{}", code,
-                    fault.empty() ? "" : ": ", fault, said.empty() ? "" : "\n", said));
+    cli::say(fmt::format("the way to the node is gone (exit code {}){}{}{}{}", code,
+                         fault.empty() ? "" : ": ", fault, said.empty() ? "" : "\n", said));
     return static_cast<int>(base::ExitCode::failed);
 }
 
@@ -165,10 +166,9 @@ base::Result<int> forward_ports(const store::Store& store, const slurm::Client& 
         bare_environment()));
     announce(forwards, wishes, node);
     Voice voice(node);
-    reach::CommandSide side(
+    CommandSide side(
         std::move(forwards), step.output(), step.input(),
-        {.port_state = [&](std::uint16_t port,
-                           reach::PortState state) { voice.port_state(port, state); },
+        {.port_state = [&](std::uint16_t port, PortState state) { voice.port_state(port, state); },
          .refused = [&](std::optional<uid_t> user) { voice.refused(user); }});
     constexpr std::chrono::seconds longest_pause{60};
     while (true) {
@@ -177,9 +177,9 @@ base::Result<int> forward_ports(const store::Store& store, const slurm::Client& 
         const auto turn = side.turn(longest_pause, others);
         if (const auto signal = signals.next()) return exit_code_of(*signal);
         step.read_messages();
-        if (turn != reach::Tunnel::Turn::goes_on)
+        if (turn != Tunnel::Turn::goes_on)
             return say_end_of_step(store, client, running, step, signals, side.fault());
     }
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::visit

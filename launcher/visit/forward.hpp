@@ -9,7 +9,7 @@
 #include "visit/visit.hpp"
 
 // Ports of a job's node, as ports of this host: `job port`, and `job node exec -L`.
-namespace batchai::cli {
+namespace batchai::visit {
 
 struct PortWish {
     std::uint16_t here = 0;   // 0: any free port
@@ -31,4 +31,4 @@ struct PortWish {
                                               const RunningJob& running, const std::string& node,
                                               const std::vector<PortWish>& wishes);
 
-}  // namespace batchai::cli
+}  // namespace batchai::visit

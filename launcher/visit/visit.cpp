@@ -23,7 +23,7 @@
 #include "slurm/this_job.hpp"
 #include "spank/protocol.h"
 
-namespace batchai::cli {
+namespace batchai::visit {
 
 namespace {
 
@@ -96,13 +96,13 @@ bool is_of(std::string_view entry, const base::Environment& variables) {
 
 }  // namespace
 
-bool is_running(const JobReport& report) {
+bool is_running(const status::JobReport& report) {
     const auto& slurm = report.evidence.slurm;
     return report.state == slurm::ExecutionState::running && slurm &&
            slurm->state == slurm::JobState::running && !slurm->nodes.empty();
 }
 
-base::Error not_running(const JobReport& report) {
+base::Error not_running(const status::JobReport& report) {
     std::string state(slurm::to_string(report.state));
     if (const auto& slurm = report.evidence.slurm) {
         state += fmt::format(" (Slurm job {}: {}{}{})", slurm->id, slurm->state_text,
@@ -116,17 +116,17 @@ base::Error not_running(const JobReport& report) {
 
 base::Result<RunningJob> running_job(const store::Store& store, const slurm::Client& client,
                                      const store::JobKey& key, std::optional<int> task) {
-    return running_job(store, TRY(report_job(store, client, key, task)));
+    return running_job(store, TRY(status::report_job(store, client, key, task)));
 }
 
-base::Result<RunningJob> running_job(const store::Store& store, const JobReport& report) {
+base::Result<RunningJob> running_job(const store::Store& store, const status::JobReport& report) {
     if (!is_running(report)) return tl::unexpected(not_running(report));
     return RunningJob{.job = report.job,
                       .task = report.task,
                       .slurm_id = report.task ? report.evidence.slurm->id : report.job.slurm_job_id,
                       .attempt = report.attempt,
                       .nodes = report.evidence.slurm->nodes,
-                      .files = files_of(store, report.job.key, report.task),
+                      .files = status::files_of(store, report.job.key, report.task),
                       .plan_files = store.job_files(report.job.key)};
 }
 
@@ -142,8 +142,8 @@ base::Result<VisitedNode> choose_node(const RunningJob& running, const NodeChoic
 
 void say_which_node(const RunningJob& running, const NodeChoice& choice, const std::string& node) {
     if (choice.node || choice.rank || running.nodes.size() == 1) return;
-    say(fmt::format("on {}, one of the job's nodes {}; --node or --rank chooses another", node,
-                    fmt::join(running.nodes, ", ")));
+    cli::say(fmt::format("on {}, one of the job's nodes {}; --node or --rank chooses another", node,
+                         fmt::join(running.nodes, ", ")));
 }
 
 base::Environment visit_environment(const RunningJob& running,
@@ -167,7 +167,8 @@ base::Environment visit_environment(const RunningJob& running,
         additions.push_back(
             BATCHAI_SLURM_JOB_VARIABLE "=" +
             slurm::text_for_plugin({.job_id = running.slurm_id, .array_task = running.task}));
-        say("warning: AZ_BATCH_HOST_LIST and the other variables of the job's nodes are not set: " +
+        cli::say(
+            "warning: AZ_BATCH_HOST_LIST and the other variables of the job's nodes are not set: " +
             of_steps.error().text());
     }
     base::Environment environment = bare_environment();
@@ -327,4 +328,4 @@ void PipedStep::drop_output() {
         if (!base::drain(output_.get(), dropped, 0)) output_.reset(-1);
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::visit

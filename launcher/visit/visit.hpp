@@ -17,7 +17,7 @@
 
 // What the commands share that start a step of their own on a node of a running job: job shell,
 // port and cp, and job node exec.
-namespace batchai::cli {
+namespace batchai::visit {
 
 // The node that the user chooses: by name, or as that of a rank.
 struct NodeChoice {
@@ -36,11 +36,11 @@ struct RunningJob {
 };
 
 // Returns whether the job has nodes on which a step can be started.
-[[nodiscard]] bool is_running(const JobReport& report);
+[[nodiscard]] bool is_running(const status::JobReport& report);
 
 // Says in which state a job is that is not running. The message includes Slurm's state, because a
 // job that is suspended or being configured is "running" for Batch AI.
-[[nodiscard]] base::Error not_running(const JobReport& report);
+[[nodiscard]] base::Error not_running(const status::JobReport& report);
 
 // Returns the job, or that task of an array job, if it runs. Otherwise the error says in which
 // state it is. Without `task`, it is the first task of an array job that runs.
@@ -49,7 +49,7 @@ struct RunningJob {
                                                    const store::JobKey& key,
                                                    std::optional<int> task = {});
 [[nodiscard]] base::Result<RunningJob> running_job(const store::Store& store,
-                                                   const JobReport& report);
+                                                   const status::JobReport& report);
 
 struct VisitedNode {
     std::string node;
@@ -125,4 +125,4 @@ class PipedStep {
     bool killed_at_end_ = false;
 };
 
-}  // namespace batchai::cli
+}  // namespace batchai::visit

@@ -9,7 +9,7 @@
 #include "visit/relay/frames.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    using namespace batchai::reach;
+    using namespace batchai::visit;
     using batchai::fuzz::promise;
     const std::string_view bytes(reinterpret_cast<const char*>(data), size);
     for (const auto begin : {FrameReader::Begin::at_once, FrameReader::Begin::after_preamble}) {

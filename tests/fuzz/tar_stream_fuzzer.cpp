@@ -9,7 +9,7 @@
 #include "visit/tar/reader.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    using namespace batchai::reach;
+    using namespace batchai::visit;
     using batchai::fuzz::promise;
     std::string_view bytes(reinterpret_cast<const char*>(data), size);
     TarReader reader;

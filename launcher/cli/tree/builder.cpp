@@ -67,7 +67,7 @@ CLI::App* add_leaf(CommandTree& tree, CLI::App& parent, const std::string& name,
     return leaf;
 }
 
-void add_group_option(CLI::App& leaf, ParentOptions& parents) {
+void add_group_option(CLI::App& leaf, user::ParentOptions& parents) {
     add_optional(leaf, "--resource-group,-g", parents.group,
                  "Name of the resource group [$BATCHAI_DEFAULTS_GROUP, $AZURE_DEFAULTS_GROUP, "
                  "default]")
@@ -75,7 +75,7 @@ void add_group_option(CLI::App& leaf, ParentOptions& parents) {
         ->group(resource_arguments);
 }
 
-void add_workspace_option(CLI::App& leaf, ParentOptions& parents) {
+void add_workspace_option(CLI::App& leaf, user::ParentOptions& parents) {
     add_group_option(leaf, parents);
     add_optional(leaf, "--workspace,-w", parents.workspace,
                  "Name of the workspace [$BATCHAI_DEFAULTS_WORKSPACE, $AZURE_DEFAULTS_WORKSPACE, "
@@ -84,7 +84,7 @@ void add_workspace_option(CLI::App& leaf, ParentOptions& parents) {
         ->group(resource_arguments);
 }
 
-void add_experiment_option(CLI::App& leaf, ParentOptions& parents) {
+void add_experiment_option(CLI::App& leaf, user::ParentOptions& parents) {
     add_workspace_option(leaf, parents);
     add_optional(leaf, "--experiment,-e", parents.experiment,
                  "Name of the experiment [$BATCHAI_DEFAULTS_EXPERIMENT, "
@@ -93,7 +93,7 @@ void add_experiment_option(CLI::App& leaf, ParentOptions& parents) {
         ->group(resource_arguments);
 }
 
-void add_job_options(CLI::App& leaf, JobName& name, const std::string& names) {
+void add_job_options(CLI::App& leaf, user::JobName& name, const std::string& names) {
     leaf.add_option(names, name.job, "Name of the job")
         ->type_name("NAME")
         ->required()
@@ -112,7 +112,7 @@ void add_yes_options(CLI::App& leaf, bool& yes, bool& no_wait) {
     leaf.add_flag("--no-wait", no_wait, "Do not wait until Slurm has ended the jobs");
 }
 
-void add_image_options(CLI::App& leaf, JobFileOptions& file) {
+void add_image_options(CLI::App& leaf, submit::JobFileOptions& file) {
     add_optional(leaf, "--job-image", file.job_image,
                  "Run in this container image instead of the file's")
         ->type_name("IMAGE");
@@ -120,7 +120,7 @@ void add_image_options(CLI::App& leaf, JobFileOptions& file) {
                   "Run directly on the nodes in spite of containerSettings");
 }
 
-void add_volume_options(CLI::App& leaf, VolumeFlags& volumes, const std::string& whose,
+void add_volume_options(CLI::App& leaf, clusters::VolumeFlags& volumes, const std::string& whose,
                         const std::string& root) {
     const auto volume = [&](const char* name_flag, const char* path_flag,
                             std::optional<std::string>& name, std::string& path,

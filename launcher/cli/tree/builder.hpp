@@ -80,23 +80,25 @@ CLI::Option* add_optional(CLI::App& leaf, const std::string& names, std::optiona
         names, [&value](const T& given) { value = given; }, description);
 }
 
-void add_group_option(CLI::App& leaf, ParentOptions& parents);
-void add_workspace_option(CLI::App& leaf, ParentOptions& parents);   // and the group's option
-void add_experiment_option(CLI::App& leaf, ParentOptions& parents);  // and the options of both
+void add_group_option(CLI::App& leaf, user::ParentOptions& parents);
+void add_workspace_option(CLI::App& leaf, user::ParentOptions& parents);  // and the group's option
+void add_experiment_option(CLI::App& leaf,
+                           user::ParentOptions& parents);  // and the options of both
 // Adds the options that name one job. In a group below "job" its own name is --job.
-void add_job_options(CLI::App& leaf, JobName& name, const std::string& names = "--job,-j");
+void add_job_options(CLI::App& leaf, user::JobName& name, const std::string& names = "--job,-j");
 // Adds --task, which names a task of an array job.
 void add_task_option(CLI::App& leaf, std::optional<int>& task, const std::string& description);
 void add_yes_options(CLI::App& leaf, bool& yes, bool& no_wait);
 
-void add_image_options(CLI::App& leaf, JobFileOptions& file);  // --job-image, --ignore-container
+void add_image_options(CLI::App& leaf,
+                       submit::JobFileOptions& file);  // --job-image, --ignore-container
 
 // Adds an option for each of Slurm's options that a job file may have.
 void add_slurm_options(CLI::App& leaf, job::SlurmSettings& slurm);
 
 // Adds --afs-name, --bfs-name and --nfs, and for each an option for its mount path below `root`.
 // `whose` completes the description "File share that …".
-void add_volume_options(CLI::App& leaf, VolumeFlags& volumes, const std::string& whose,
+void add_volume_options(CLI::App& leaf, clusters::VolumeFlags& volumes, const std::string& whose,
                         const std::string& root);
 
 // Each of these is defined in the file that implements its verbs.

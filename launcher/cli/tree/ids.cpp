@@ -55,7 +55,7 @@ bool same(std::string_view a, std::string_view b) {
 }
 
 base::Result<Words> options_of(const std::string& id, const Resource& resource) {
-    const auto parts = id_parts(id);
+    const auto parts = status::id_parts(id);
     if (!parts || parts->empty() || !same(parts->back().first, resource.type))
         return base::fail(fmt::format("is not the id of a {}", resource.command), id,
                           "an id looks like what `show --query id` prints", usage);

@@ -25,12 +25,12 @@ namespace {
 
 struct DiagOptions {
     std::string job;
-    ParentOptions parents;
+    user::ParentOptions parents;
     std::string file;
 };
 
 // Adds a part, or says why it is missing.
-void add(Diagnosis& diagnosis, const std::string& name, base::Result<std::string> part) {
+void add(admin::Diagnosis& diagnosis, const std::string& name, base::Result<std::string> part) {
     if (part)
         diagnosis.files.insert_or_assign(name, std::move(*part));
     else
@@ -38,9 +38,9 @@ void add(Diagnosis& diagnosis, const std::string& name, base::Result<std::string
 }
 
 base::Result<std::string> job_as_shown(const Surroundings& here, const store::JobKey& key) {
-    const auto report = TRY(report_job(here.store, here.slurm, key));
-    Value value = to_value(report);
-    value.set("attempts", TRY(attempts_value(here.store, report)));
+    const auto report = TRY(status::report_job(here.store, here.slurm, key));
+    Value value = status::to_value(report);
+    value.set("attempts", TRY(status::attempts_value(here.store, report)));
     return base::format_json(value);
 }
 
@@ -74,16 +74,16 @@ Answer admin_diag(const DiagOptions& options) {
                           "run it as that user, for example with sudo -u USER -i",
                           base::ExitCode::usage);
     const auto here = TRY(open_surroundings());
-    const auto key = job_key({.job = options.job, .parents = options.parents});
+    const auto key = user::job_key({.job = options.job, .parents = options.parents});
     const auto job = TRY(here.store.job(key));
     // Root must not write where another user can change what a path leads to.
     TRY(base::check_own_directory(std::filesystem::weakly_canonical(here.store.home())));
     const record::JobFiles files = here.store.job_files(key);
-    const auto secrets = TRY(secrets_of(files));
+    const auto secrets = TRY(admin::secrets_of(files));
     const std::string path =
         options.file.empty() ? fmt::format("batchai-diag-{}.tar.gz", job.key.job) : options.file;
-    Diagnosis diagnosis;
-    add_job_files(diagnosis, files);
+    admin::Diagnosis diagnosis;
+    admin::add_job_files(diagnosis, files);
     add(diagnosis, "job-show.json", job_as_shown(here, key));
     if (!job.slurm_job_id.empty())
         add(diagnosis, "slurm-job.txt", here.slurm.all_about(job.slurm_job_id));
@@ -94,8 +94,8 @@ Answer admin_diag(const DiagOptions& options) {
         diagnosis.files.insert_or_assign("missing.txt",
                                          fmt::format("{}\n", fmt::join(diagnosis.missing, "\n")));
     const auto scratch = TRY(base::TemporaryDirectory::make(here.store.home(), "diag-"));
-    TRY(write_archive(diagnosis, secrets, scratch.path().string(),
-                      fmt::format("batchai-diag-{}", job.key.job), path));
+    TRY(admin::write_archive(diagnosis, secrets, scratch.path().string(),
+                             fmt::format("batchai-diag-{}", job.key.job), path));
     for (const std::string& missing : diagnosis.missing)
         say("missing: " + missing);
     say(

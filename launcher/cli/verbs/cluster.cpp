@@ -25,7 +25,7 @@ namespace {
 
 struct ClusterOptions {
     std::string name;
-    ParentOptions parents;
+    user::ParentOptions parents;
     std::optional<std::string> config_file;
     std::optional<std::string> vm_size;
     std::optional<std::string> vm_priority;
@@ -37,7 +37,7 @@ struct ClusterOptions {
     bool generate_ssh_keys = false;
     std::optional<std::string> ssh_key;
     std::optional<std::string> password;
-    VolumeFlags volumes;
+    clusters::VolumeFlags volumes;
     std::optional<std::string> storage_account;  // of the volumes
     bool use_auto_storage = false;
     std::optional<std::string> setup_task;
@@ -49,11 +49,11 @@ struct ClusterOptions {
 constexpr auto usage = base::ExitCode::usage;
 
 store::ClusterKey own_key(const ClusterOptions& options) {
-    const auto parent = workspace_key(options.parents);
+    const auto parent = user::workspace_key(options.parents);
     return {parent.group, parent.workspace, options.name};
 }
 
-void say_what_has_no_effect(const ClusterOptions& options, const ClusterFile& file) {
+void say_what_has_no_effect(const ClusterOptions& options, const clusters::ClusterFile& file) {
     auto names = file.without_effect;
     if (options.generate_ssh_keys) names.emplace_back("--generate-ssh-keys");
     if (options.user_name) names.emplace_back("--user-name");
@@ -63,10 +63,10 @@ void say_what_has_no_effect(const ClusterOptions& options, const ClusterFile& fi
         say(fmt::format("{} has no effect: the nodes and their accounts belong to the site", name));
 }
 
-base::Result<ClusterFile> read_config(const ClusterOptions& options) {
-    if (!options.config_file) return ClusterFile{};
+base::Result<clusters::ClusterFile> read_config(const ClusterOptions& options) {
+    if (!options.config_file) return clusters::ClusterFile{};
     const auto text = TRY(base::read_file(*options.config_file, 1U << 20U));
-    return parse_cluster_file(text, *options.config_file);
+    return clusters::parse_cluster_file(text, *options.config_file);
 }
 
 base::Result<void> check_vm_size(const site::Site& site, const std::string& vm_size) {
@@ -84,9 +84,10 @@ base::Result<void> check_vm_size(const site::Site& site, const std::string& vm_s
 }
 
 // Flags take precedence over the file.
-base::Result<store::Cluster> describe(const ClusterOptions& options, const ClusterFile& file,
-                                      const site::Site& site) {
-    const auto flags = TRY(scale_from_flags({options.target, options.minimum, options.maximum}));
+base::Result<store::Cluster> describe(const ClusterOptions& options,
+                                      const clusters::ClusterFile& file, const site::Site& site) {
+    const auto flags =
+        TRY(clusters::scale_from_flags({options.target, options.minimum, options.maximum}));
     const auto vm_size = options.vm_size ? options.vm_size : file.vm_size;
     if (!vm_size) return base::fail("Please provide VM size", "", "give --vm-size (-s)", usage);
     TRY(check_vm_size(site, *vm_size));
@@ -110,7 +111,7 @@ base::Result<store::Cluster> describe(const ClusterOptions& options, const Clust
         cluster.vm_priority = *priority;
     }
     cluster.admin_user_name =
-        options.user_name.value_or(file.admin_user_name.value_or(current_user()));
+        options.user_name.value_or(file.admin_user_name.value_or(user::current_user()));
     cluster.uuid = base::random_uuid();
     cluster.creation_time = base::now();
     cluster.allocation_state_transition_time = cluster.creation_time;
@@ -118,22 +119,23 @@ base::Result<store::Cluster> describe(const ClusterOptions& options, const Clust
 }
 
 Answer answer_with(const Surroundings& here, const store::Cluster& cluster, Columns columns) {
-    auto values = TRY(cluster_values(here.store, here.site, here.slurm, {cluster}));
+    auto values = TRY(clusters::cluster_values(here.store, here.site, here.slurm, {cluster}));
     return Outcome{std::move(values.front()), std::move(columns)};
 }
 
 // Makes the nodes follow the target, and tells the user what happens.
 base::Result<store::Cluster> scaled(const Surroundings& here, const store::ClusterKey& key,
-                                    const ScalingView& view, int initial = 0) {
-    Rescaled rescaled = TRY(follow_target(here.store, here.slurm, key, view, initial));
+                                    const clusters::ScalingView& view, int initial = 0) {
+    clusters::Rescaled rescaled =
+        TRY(clusters::follow_target(here.store, here.slurm, key, view, initial));
     for (const auto& remark : rescaled.remarks)
         say(remark);
-    TRY(power_up_late_nodes(here.site, here.slurm, rescaled));
+    TRY(clusters::power_up_late_nodes(here.site, here.slurm, rescaled));
     return std::move(rescaled.cluster);
 }
 
 // Returns the nodeSetup of the cluster's record; null if there is none.
-base::Result<Value> node_setup(const ClusterOptions& options, const ClusterFile& file,
+base::Result<Value> node_setup(const ClusterOptions& options, const clusters::ClusterFile& file,
                                const store::Cluster& cluster, const store::Store& store,
                                const site::Site& site) {
     if (options.setup_task.has_value() != options.setup_task_output.has_value())
@@ -141,8 +143,9 @@ base::Result<Value> node_setup(const ClusterOptions& options, const ClusterFile&
                               ? "--setup-task requires providing of --setup-task-output"
                               : "--setup-task-output has no meaning without --setup-task",
                           "", "", usage);
-    auto task = options.setup_task ? setup_task(*options.setup_task, *options.setup_task_output)
-                                   : file.setup_task;
+    auto task = options.setup_task
+                    ? clusters::setup_task(*options.setup_task, *options.setup_task_output)
+                    : file.setup_task;
     Value setup;
     if (!task.is_null()) {
         task.set(
@@ -151,10 +154,11 @@ base::Result<Value> node_setup(const ClusterOptions& options, const ClusterFile&
                         cluster.key.workspace, cluster.key.cluster, cluster.uuid));
         setup.set("setupTask", std::move(task));
     }
-    auto volumes = with_flags(file.mount_volumes, options.volumes, options.storage_account);
-    if (options.use_auto_storage) volumes = TRY(with_auto_storage(volumes, store, site));
+    auto volumes =
+        clusters::with_flags(file.mount_volumes, options.volumes, options.storage_account);
+    if (options.use_auto_storage) volumes = TRY(clusters::with_auto_storage(volumes, store, site));
     if (!volumes.is_null()) {
-        TRY(check_cluster_volumes(volumes));
+        TRY(clusters::check_cluster_volumes(volumes));
         setup.set("mountVolumes", std::move(volumes));
     }
     return setup;
@@ -166,7 +170,8 @@ Answer rescale(const ClusterOptions& options, const store::ScaleSettings& scale)
     const auto cluster = TRY(here.store.cluster(key));
     TRY(here.slurm.ping());
     // A target is not recorded before Slurm has said what there is to change.
-    const ScalingView view = TRY(look_at_slurm(here.store, here.site, here.slurm, cluster));
+    const clusters::ScalingView view =
+        TRY(clusters::look_at_slurm(here.store, here.site, here.slurm, cluster));
     TRY(here.store.update(key, [&](store::Cluster& record) {
         record.scale = scale;
         record.allocation_state_transition_time = base::now();
@@ -189,15 +194,16 @@ Answer cluster_create(const ClusterOptions& options) {
     TRY(here.slurm.ping());
     auto setup = TRY(node_setup(options, file, cluster, here.store, here.site));
     if (!setup.is_null()) cluster.properties.set("nodeSetup", std::move(setup));
-    TRY(ensure_workspace(here.store, here.site, options.parents));
+    TRY(user::ensure_workspace(here.store, here.site, options.parents));
     TRY(here.store.create(cluster));
     say_what_has_no_effect(options, file);
     // The cluster exists now, whatever becomes of its nodes.
     const auto& automatic = cluster.scale.auto_scale;
     const int initial = automatic ? automatic->initial_node_count : 0;
-    const auto with_nodes =
-        look_at_slurm(here.store, here.site, here.slurm, cluster)
-            .and_then([&](const ScalingView& view) { return scaled(here, key, view, initial); });
+    const auto with_nodes = clusters::look_at_slurm(here.store, here.site, here.slurm, cluster)
+                                .and_then([&](const clusters::ScalingView& view) {
+                                    return scaled(here, key, view, initial);
+                                });
     if (!with_nodes)
         warn("its nodes do not follow the target yet, give \"cluster resize\": " +
              with_nodes.error().text());
@@ -207,27 +213,27 @@ Answer cluster_create(const ClusterOptions& options) {
 Answer cluster_show(const ClusterOptions& options) {
     const auto here = TRY(open_surroundings());
     const auto cluster = TRY(here.store.cluster(own_key(options)));
-    return answer_with(here, cluster, cluster_columns);
+    return answer_with(here, cluster, status::cluster_columns);
 }
 
 Answer cluster_list(const ClusterOptions& options) {
     const auto here = TRY(open_surroundings());
-    const auto clusters = here.store.clusters(workspace_key(options.parents));
-    if (!clusters && nothing_yet(clusters.error(), options.parents)) {
-        return Outcome{Value::Array{}, cluster_columns};
+    const auto clusters = here.store.clusters(user::workspace_key(options.parents));
+    if (!clusters && user::nothing_yet(clusters.error(), options.parents)) {
+        return Outcome{Value::Array{}, status::cluster_columns};
     }
     if (!clusters) return tl::unexpected(clusters.error());
-    auto values = TRY(cluster_values(here.store, here.site, here.slurm, *clusters));
-    return Outcome{std::move(values), cluster_columns};
+    auto values = TRY(clusters::cluster_values(here.store, here.site, here.slurm, *clusters));
+    return Outcome{std::move(values), status::cluster_columns};
 }
 
 Answer cluster_resize(const ClusterOptions& options) {
-    const auto scale = TRY(scale_from_flags({options.target, {}, {}}));
+    const auto scale = TRY(clusters::scale_from_flags({options.target, {}, {}}));
     return rescale(options, *scale);
 }
 
 Answer cluster_auto_scale(const ClusterOptions& options) {
-    TRY(scale_from_flags({{}, options.minimum, options.maximum}));
+    TRY(clusters::scale_from_flags({{}, options.minimum, options.maximum}));
     return rescale(options,
                    {.manual = {},
                     .auto_scale = store::AutoScale{.minimum_node_count = *options.minimum,
@@ -240,10 +246,10 @@ Answer cluster_delete(const ClusterOptions& options) {
     const auto cluster = TRY(here.store.cluster(key));
     const auto agreed = TRY(confirm(options.yes));
     if (!agreed) return base::fail("operation cancelled");
-    auto jobs = TRY(jobs_on_clusters_of(here.store, key.parent()));
+    auto jobs = TRY(clusters::jobs_on_clusters_of(here.store, key.parent()));
     std::erase_if(jobs, [&](const store::Job& job) { return job.cluster_key() != key; });
-    TRY(stop_jobs(here.store, here.slurm, jobs, !options.no_wait));
-    const auto powered = power_down_all(here.store, here.site, here.slurm, cluster);
+    TRY(status::stop_jobs(here.store, here.slurm, jobs, !options.no_wait));
+    const auto powered = clusters::power_down_all(here.store, here.site, here.slurm, cluster);
     if (!powered) warn("the nodes of the cluster stay as they are: " + powered.error().text());
     for (const auto& remark : powered.value_or(std::vector<std::string>{}))
         say(remark);

@@ -39,18 +39,18 @@ Value shown(const job::Value& value) {
 }
 
 // Returns where the file has a key, such as "/home/ada/.config/batchai/config.toml:3".
-std::string place_of(const UserConfig& config, const std::string& key) {
-    const auto path = user_config_path();
+std::string place_of(const user::UserConfig& config, const std::string& key) {
+    const auto path = user::user_config_path();
     const auto line = config.lines.find(key);
     return fmt::format("{}:{}", path ? path->string() : "config.toml",
                        line == config.lines.end() ? 0 : line->second);
 }
 
-void add_parents(const UserConfig& config, std::vector<Entry>& entries) {
-    const std::array<std::pair<const char*, ParentName>, 3> parents{
-        {{"defaults.group", group_name({})},
-         {"defaults.workspace", workspace_name({})},
-         {"defaults.experiment", experiment_name({})}}};
+void add_parents(const user::UserConfig& config, std::vector<Entry>& entries) {
+    const std::array<std::pair<const char*, user::ParentName>, 3> parents{
+        {{"defaults.group", user::group_name({})},
+         {"defaults.workspace", user::workspace_name({})},
+         {"defaults.experiment", user::experiment_name({})}}};
     for (const auto& [key, name] : parents) {
         const bool of_file = name.origin == "config.toml";
         entries.push_back({key, name.value, of_file ? place_of(config, key) : name.origin});
@@ -58,15 +58,15 @@ void add_parents(const UserConfig& config, std::vector<Entry>& entries) {
 }
 
 // The site's setting of an option counts only where the file has none.
-base::Result<void> add_slurm(const UserConfig& config, const site::Site& site,
+base::Result<void> add_slurm(const user::UserConfig& config, const site::Site& site,
                              std::vector<Entry>& entries) {
     const auto of_site = plan::site_options(site);
     std::vector<std::string> given;
     if (!site.source.empty()) given = TRY(site::keys_given_by(site.source));
-    for (const std::string& key : user_config_keys()) {
+    for (const std::string& key : user::user_config_keys()) {
         constexpr std::string_view table = "slurm.";
         if (!key.starts_with(table)) continue;
-        if (const auto value = setting(config, key)) {
+        if (const auto value = user::setting(config, key)) {
             entries.push_back({key, shown(*value), place_of(config, key)});
             continue;
         }
@@ -84,7 +84,7 @@ base::Result<void> add_slurm(const UserConfig& config, const site::Site& site,
 }
 
 base::Result<std::vector<Entry>> all_entries() {
-    const UserConfig config = TRY(user_config());
+    const user::UserConfig config = TRY(user::user_config());
     const site::Site site = TRY(site::load_default());
     std::vector<Entry> entries;
     add_parents(config, entries);
@@ -103,7 +103,7 @@ Answer config_list(const ConfigOptions& options) {
 }
 
 Answer config_get(const ConfigOptions& options) {
-    const auto known = user_config_keys();
+    const auto known = user::user_config_keys();
     const bool is_key = std::find(known.begin(), known.end(), options.key) != known.end();
     for (const Entry& entry : TRY(all_entries())) {
         if (entry.key == options.key) return Outcome{entry.value, {}};
@@ -114,17 +114,17 @@ Answer config_get(const ConfigOptions& options) {
 }
 
 Answer config_set(const ConfigOptions& options) {
-    TRY(change_user_config(options.settings));
+    TRY(user::change_user_config(options.settings));
     return Outcome{};
 }
 
 Answer config_path(const ConfigOptions& /*options*/) {
-    fmt::print("{}\n", TRY(user_config_path()).string());
+    fmt::print("{}\n", TRY(user::user_config_path()).string());
     return Outcome{};
 }
 
 std::string key_description(const std::string& begin) {
-    return fmt::format("{}: {}", begin, fmt::join(user_config_keys(), ", "));
+    return fmt::format("{}: {}", begin, fmt::join(user::user_config_keys(), ", "));
 }
 
 }  // namespace

@@ -28,13 +28,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-plan::Identity identity_of(const JobFileOptions& file, const site::Site& site, std::string uuid) {
-    const auto parent = experiment_key({});
+plan::Identity identity_of(const submit::JobFileOptions& file, const site::Site& site,
+                           std::string uuid) {
+    const auto parent = user::experiment_key({});
     return {.subscription = site.subscription,
             .resource_group = parent.group,
             .workspace = parent.workspace,
             .experiment = parent.experiment,
-            .job = job_name_from_file(file.path),
+            .job = submit::job_name_from_file(file.path),
             .cluster = {},
             .uuid = std::move(uuid)};
 }
@@ -45,34 +46,34 @@ plan::Identity identity_of(const JobFileOptions& file, const site::Site& site, s
 base::Result<void> have_image(const Surroundings& here, const plan::Plan& plan) {
     if (!plan.container) return {};
     const auto access = TRY(image::access_of_job(*plan.container, plan.directories.plan_directory));
-    TRY(ensure_image(here.store, here.slurm, *plan.container, access));
+    TRY(submit::ensure_image(here.store, here.slurm, *plan.container, access));
     return {};
 }
 
 struct HandedOver {
     fs::path directory;
-    Planned planned;
+    submit::Planned planned;
 };
 
 // Returns nothing if the file has errors, which have been printed.
 base::Result<std::optional<HandedOver>> plan_file(const Surroundings& here,
                                                   const HandOverOptions& options) {
-    const JobText text = TRY(read_job_file(options.file.path));
+    const submit::JobText text = TRY(submit::read_job_file(options.file.path));
     const auto identity = identity_of(options.file, here.site, base::random_uuid());
-    auto directory = handed_over_directory(here.store, identity.uuid);
-    auto planning =
-        TRY(plan_job(here.store, here.site, text, options.file, {}, identity, directory.string()));
+    auto directory = submit::handed_over_directory(here.store, identity.uuid);
+    auto planning = TRY(submit::plan_job(here.store, here.site, text, options.file, {}, identity,
+                                         directory.string()));
     fmt::print(stderr, "{}", planning.report);
     if (!planning.planned) return std::nullopt;
     return HandedOver{std::move(directory), std::move(*planning.planned)};
 }
 
 base::Result<void> freeze(const Surroundings& here, const HandedOver& made) {
-    prune_handed_over(here.store);
+    submit::prune_handed_over(here.store);
     const record::JobFiles files(made.directory);
     for (const auto& path : {made.directory, files.attempts(), files.shared()})
         TRY(base::make_directories(path, 0700));
-    auto written = write_plan(made.directory.string(), made.planned);
+    auto written = submit::write_plan(made.directory.string(), made.planned);
     if (!written) {
         std::error_code code;
         fs::remove_all(made.directory, code);
@@ -134,8 +135,8 @@ namespace {
 
 // For a job that gets no plan: its secrets are kept from Slurm all the same.
 Answer print_secret_variables(const Surroundings& here, const HandOverOptions& options) {
-    const JobText text = TRY(read_job_file(options.file.path));
-    for (const std::string& name : TRY(secret_variables_of(here.store, here.site, text)))
+    const submit::JobText text = TRY(submit::read_job_file(options.file.path));
+    for (const std::string& name : TRY(submit::secret_variables_of(here.store, here.site, text)))
         fmt::print(BATCHAI_SECRET_LINE "={}\n", name);
     return Outcome{};
 }
@@ -187,14 +188,15 @@ base::Result<std::optional<FrozenPlan>> freeze_plan(const HandOverOptions& optio
 
 Answer validate(const ValidateOptions& options) {
     const Surroundings here = TRY(open_surroundings());
-    const JobText text = TRY(read_job_file(options.file.path));
-    const auto identity = identity_of(options.file, here.site, no_uuid);
+    const submit::JobText text = TRY(submit::read_job_file(options.file.path));
+    const auto identity = identity_of(options.file, here.site, submit::no_uuid);
     const auto files = here.store.job_files(
         {identity.resource_group, identity.workspace, identity.experiment, identity.job});
-    const auto planning = TRY(plan_job(
-        here.store, here.site, text, options.file,
-        {.cluster_must_exist = false, .image = ImageQuestion::not_asked, .read_secrets = false},
-        identity, files.directory().string()));
+    const auto planning = TRY(submit::plan_job(here.store, here.site, text, options.file,
+                                               {.cluster_must_exist = false,
+                                                .image = submit::ImageQuestion::not_asked,
+                                                .read_secrets = false},
+                                               identity, files.directory().string()));
     const int code = planning.planned ? 0 : static_cast<int>(base::ExitCode::bad_job_file);
     if (options.format == "json") {
         fmt::print("{}", job::diagnostics_json(planning.diagnostics, text.name));
@@ -207,7 +209,7 @@ Answer validate(const ValidateOptions& options) {
 
 namespace {
 
-void add_file_options(CLI::App& leaf, JobFileOptions& file) {
+void add_file_options(CLI::App& leaf, submit::JobFileOptions& file) {
     add_optional(leaf, "--storage-account-name", file.storage_account_name,
                  "Storage account for the file's placeholders [$AZURE_BATCHAI_STORAGE_ACCOUNT]")
         ->type_name("NAME");

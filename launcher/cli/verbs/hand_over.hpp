@@ -11,7 +11,7 @@
 namespace batchai::cli {
 
 struct ValidateOptions {
-    JobFileOptions file;
+    submit::JobFileOptions file;
     std::string format = "text";  // or "json"
 };
 
@@ -19,7 +19,7 @@ struct ValidateOptions {
 [[nodiscard]] Answer validate(const ValidateOptions& options);
 
 struct HandOverOptions {
-    JobFileOptions file;
+    submit::JobFileOptions file;
     // The command whose command-line filter asks: "sbatch", "srun" or "salloc". The filter passes
     // the user's options as JSON on standard input and reads which other options it must set.
     std::optional<std::string> door;

@@ -110,7 +110,7 @@ Answer remove_all(const Entries& entries, bool yes) {
         "{} removed, {} are free again",
         entries.size() == 1 ? "1 image is" : fmt::format("{} images are", entries.size()),
         image::size_text(bytes)));
-    return Outcome{list_value(entries, {}), image_columns};
+    return Outcome{list_value(entries, {}), status::image_columns};
 }
 
 std::string_view words_for(image::Ensured ensured) {
@@ -146,7 +146,7 @@ base::Result<void> pull_one(const ImageOptions& options, const Surroundings& her
         container.root_owner = places.shared_owner;
         container.cache_limit = 0;
     }
-    const auto ensured = TRY(ensure_image(here.store, here.slurm, container, access));
+    const auto ensured = TRY(submit::ensure_image(here.store, here.slurm, container, access));
     say(fmt::format("{} {}", name, words_for(ensured)));
     const auto all = TRY(image::all_entries(places));
     for (const Entry& entry : all) {
@@ -157,27 +157,27 @@ base::Result<void> pull_one(const ImageOptions& options, const Surroundings& her
 
 Answer image_list(const ImageOptions& /*options*/) {
     const auto here = TRY(open_surroundings());
-    const auto all = TRY(image::all_entries(image_places(here.store, here.site)));
+    const auto all = TRY(image::all_entries(submit::image_places(here.store, here.site)));
     const auto in_use =
-        all.empty() ? std::set<std::string>() : images_in_use(here.store, here.slurm);
-    return Outcome{list_value(all, in_use), image_columns};
+        all.empty() ? std::set<std::string>() : submit::images_in_use(here.store, here.slurm);
+    return Outcome{list_value(all, in_use), status::image_columns};
 }
 
 Answer image_pull(const ImageOptions& options) {
     const auto here = TRY(open_surroundings());
-    const auto places = image_places(here.store, here.site);
+    const auto places = submit::image_places(here.store, here.site);
     if (options.shared) TRY(shared_directory(places));
     Value::Array values;
     for (const std::string& name : options.images)
         TRY(pull_one(options, here, places, name, values));
-    return Outcome{Value(std::move(values)), image_columns};
+    return Outcome{Value(std::move(values)), status::image_columns};
 }
 
 Answer image_remove(const ImageOptions& options) {
     const auto here = TRY(open_surroundings());
-    const auto all = TRY(own_entries(options, image_places(here.store, here.site)));
+    const auto all = TRY(own_entries(options, submit::image_places(here.store, here.site)));
     const auto meant = TRY(find_entries(options, all));
-    const auto in_use = images_in_use(here.store, here.slurm);
+    const auto in_use = submit::images_in_use(here.store, here.slurm);
     for (const Entry& entry : meant) {
         if (in_use.contains(entry.digest))
             return base::fail("is used by a job of yours that has not ended",
@@ -189,16 +189,16 @@ Answer image_remove(const ImageOptions& options) {
 
 Answer image_prune(const ImageOptions& options) {
     const auto here = TRY(open_surroundings());
-    auto all = TRY(own_entries(options, image_places(here.store, here.site)));
+    auto all = TRY(own_entries(options, submit::image_places(here.store, here.site)));
     const auto in_use =
-        all.empty() ? std::set<std::string>() : images_in_use(here.store, here.slurm);
+        all.empty() ? std::set<std::string>() : submit::images_in_use(here.store, here.slurm);
     const auto latest = base::now() - std::chrono::hours(24) * options.unused_for;
     std::erase_if(all, [&](const Entry& entry) {
         return in_use.contains(entry.digest) || entry.last_used > latest;
     });
     if (all.empty()) {
         say("there is no image to remove");
-        return Outcome{Value::Array{}, image_columns};
+        return Outcome{Value::Array{}, status::image_columns};
     }
     return remove_all(all, options.yes);
 }

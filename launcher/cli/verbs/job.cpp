@@ -26,7 +26,7 @@ namespace batchai::cli {
 namespace {
 
 struct JobOptions {
-    JobName job;
+    user::JobName job;
     std::optional<int> task;  // of an array job
     bool yes = false;
     bool no_wait = false;
@@ -35,28 +35,29 @@ struct JobOptions {
 
 // Asks for confirmation and cancels the job, or one task of it. Returns the job.
 base::Result<store::Job> stop(const Surroundings& here, const JobOptions& options) {
-    auto job = TRY(here.store.job(job_key(options.job)));
+    auto job = TRY(here.store.job(user::job_key(options.job)));
     const auto agreed = TRY(confirm(options.yes));
     if (!agreed) return base::fail("operation cancelled");
     if (options.task)
-        TRY(stop_task(here.store, here.slurm, job, *options.task, !options.no_wait));
+        TRY(status::stop_task(here.store, here.slurm, job, *options.task, !options.no_wait));
     else
-        TRY(stop_jobs(here.store, here.slurm, {job}, !options.no_wait));
+        TRY(status::stop_jobs(here.store, here.slurm, {job}, !options.no_wait));
     return job;
 }
 
 // The table of the Azure CLI for scripts that call "az", and more for people.
 Columns columns_of_jobs() {
-    return called_as_az() ? Columns(job_columns) : Columns(waiting_job_columns);
+    return called_as_az() ? Columns(status::job_columns) : Columns(status::waiting_job_columns);
 }
 
 Answer job_show(const JobOptions& options) {
     const auto here = TRY(open_surroundings());
-    const auto report = TRY(report_job(here.store, here.slurm, job_key(options.job), options.task));
-    Value value = to_value(report);
+    const auto report =
+        TRY(status::report_job(here.store, here.slurm, user::job_key(options.job), options.task));
+    Value value = status::to_value(report);
     // What the job has used is shown if it is known, and hides nothing else if it cannot be read.
-    const auto used = efficiency_of_job(here.store, here.slurm, report);
-    value.set("usage", used && *used ? to_value(**used) : Value());
+    const auto used = status::efficiency_of_job(here.store, here.slurm, report);
+    value.set("usage", used && *used ? status::to_value(**used) : Value());
     if (const auto made = TRY(record::read_snapshot(here.store.job_files(report.job.key)))) {
         Value snapshot = value["snapshot"];
         snapshot.set("made", record::to_value(*made));
@@ -64,20 +65,21 @@ Answer job_show(const JobOptions& options) {
     }
     // Each task of an array job has attempts of its own, which --task shows.
     if (report.tasks.empty())
-        value.set("attempts", TRY(attempts_value(here.store, report)));
+        value.set("attempts", TRY(status::attempts_value(here.store, report)));
     else
-        value.set("tasks", to_value(report.tasks));
+        value.set("tasks", status::to_value(report.tasks));
     return Outcome{std::move(value), columns_of_jobs()};
 }
 
 // Names the jobs that have no record although they may be in Slurm.
 void say_what_is_unfinished(const store::Store& store, const store::ExperimentKey& key,
-                            const std::vector<JobReport>& reports) {
+                            const std::vector<status::JobReport>& reports) {
     auto names = store.job_names(key).value_or(std::vector<std::string>());
     if (names.size() == reports.size()) return;
     const auto listed = [&](const std::string& name) {
-        return std::any_of(reports.begin(), reports.end(),
-                           [&](const JobReport& report) { return report.job.key.job == name; });
+        return std::any_of(reports.begin(), reports.end(), [&](const status::JobReport& report) {
+            return report.job.key.job == name;
+        });
     };
     std::erase_if(names, listed);
     for (const std::string& name : store.abandoned_names(key, names)) {
@@ -87,16 +89,18 @@ void say_what_is_unfinished(const store::Store& store, const store::ExperimentKe
     }
 }
 
-Answer job_list(const ParentOptions& parents) {
+Answer job_list(const user::ParentOptions& parents) {
     const auto here = TRY(open_surroundings());
     bool complete = true;
-    const auto reports = report_jobs_of(here.store, here.slurm, experiment_key(parents), complete);
-    if (!reports && nothing_yet(reports.error(), parents))
-        return Outcome{Value::Array{}, job_columns};
+    const auto reports =
+        status::report_jobs_of(here.store, here.slurm, user::experiment_key(parents), complete);
+    if (!reports && user::nothing_yet(reports.error(), parents))
+        return Outcome{Value::Array{}, status::job_columns};
     if (!reports) return tl::unexpected(reports.error());
-    say_what_is_unfinished(here.store, experiment_key(parents), *reports);
+    say_what_is_unfinished(here.store, user::experiment_key(parents), *reports);
     Value::Array values(reports->size());
-    base::in_parallel(values.size(), [&](std::size_t i) { values[i] = to_value((*reports)[i]); });
+    base::in_parallel(values.size(),
+                      [&](std::size_t i) { values[i] = status::to_value((*reports)[i]); });
     return Outcome{std::move(values), columns_of_jobs(), complete ? 0 : 1};
 }
 
@@ -108,12 +112,12 @@ Answer job_terminate(const JobOptions& options) {
 
 Answer job_delete(const JobOptions& options) {
     const auto here = TRY(open_surroundings());
-    const auto key = job_key(options.job);
+    const auto key = user::job_key(options.job);
     const auto found = here.store.job(key);
     if (!found && found.error().exit_code == base::ExitCode::not_found) {
         // What is left of a job without a record has no output that could be lost.
         const bool freed = TRY(here.store.free_name(key, [&](const record::JobFiles& left) {
-            return end_unrecorded_job(here.slurm, left);
+            return submit::end_unrecorded_job(here.slurm, left);
         }));
         if (freed) return Outcome{};
     }
@@ -126,15 +130,16 @@ Answer job_delete(const JobOptions& options) {
 Answer job_wait(const JobOptions& options) {
     const auto here = TRY(open_surroundings());
     const Interruption interruption;
-    JobWatch watch(here.store, here.slurm, job_key(options.job),
-                   std::chrono::seconds(options.interval), options.task);
-    JobProgress progress;
-    const auto end = TRY(follow(watch, [&](const JobReport& report) -> base::Result<Step> {
-        progress.look(report);
-        return Step::nothing_new;
-    }));
-    if (end.report.ended()) return Outcome{.exit_code = say_end(end.report)};
-    return Outcome{.exit_code = say_interrupted(end.report)};
+    status::JobWatch watch(here.store, here.slurm, user::job_key(options.job),
+                           std::chrono::seconds(options.interval), options.task);
+    status::JobProgress progress;
+    const auto end = TRY(
+        status::follow(watch, [&](const status::JobReport& report) -> base::Result<status::Step> {
+            progress.look(report);
+            return status::Step::nothing_new;
+        }));
+    if (end.report.ended()) return Outcome{.exit_code = status::say_end(end.report)};
+    return Outcome{.exit_code = status::say_interrupted(end.report)};
 }
 
 // Names of the option that names the job of a verb of "job" itself.

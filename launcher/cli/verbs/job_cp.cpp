@@ -17,36 +17,36 @@ namespace {
 struct JobCpOptions {
     std::string source;
     std::string target;
-    ParentOptions parents;
+    user::ParentOptions parents;
     std::optional<int> task;  // of an array job
-    NodeChoice place;
+    visit::NodeChoice place;
     bool recursive = false;
 };
 
 Answer job_cp(const JobCpOptions& options) {
-    const CopySide source = copy_side(options.source);
-    const CopySide target = copy_side(options.target);
+    const visit::CopySide source = visit::copy_side(options.source);
+    const visit::CopySide target = visit::copy_side(options.target);
     if (source.job.has_value() == target.job.has_value())
         return base::fail(source.job ? "files cannot be copied from one job to another"
                                      : "neither side is one of a job",
                           "batchai job cp", "write one of the two as JOB:PATH",
                           base::ExitCode::usage);
-    const CopySide& there = source.job ? source : target;
-    const store::JobKey key = job_key({.job = *there.job, .parents = options.parents});
+    const visit::CopySide& there = source.job ? source : target;
+    const store::JobKey key = user::job_key({.job = *there.job, .parents = options.parents});
     const auto here = TRY(open_surroundings());
-    const auto report = TRY(report_job(here.store, here.slurm, key, options.task));
-    const auto plan = TRY(plan_of_job(here.store, key));
-    auto path = TRY(node_path(there.path, plan));
-    if (report.ended()) return tl::unexpected(gone_with_the_job(report, plan, path));
-    const auto running = TRY(running_job(here.store, report));
-    auto place = TRY(choose_node(running, options.place));
-    say_which_node(running, options.place, place.node);
-    const CopyWish wish{.place = std::move(place),
-                        .there = std::move(path),
-                        .here = source.job ? target.path : source.path,
-                        .recursive = options.recursive};
-    return Outcome{
-        .exit_code = TRY(source.job ? copy_from_node(running, wish) : copy_to_node(running, wish))};
+    const auto report = TRY(status::report_job(here.store, here.slurm, key, options.task));
+    const auto plan = TRY(status::plan_of_job(here.store, key));
+    auto path = TRY(visit::node_path(there.path, plan));
+    if (report.ended()) return tl::unexpected(visit::gone_with_the_job(report, plan, path));
+    const auto running = TRY(visit::running_job(here.store, report));
+    auto place = TRY(visit::choose_node(running, options.place));
+    visit::say_which_node(running, options.place, place.node);
+    const visit::CopyWish wish{.place = std::move(place),
+                               .there = std::move(path),
+                               .here = source.job ? target.path : source.path,
+                               .recursive = options.recursive};
+    return Outcome{.exit_code = TRY(source.job ? visit::copy_from_node(running, wish)
+                                               : visit::copy_to_node(running, wish))};
 }
 
 }  // namespace

@@ -33,22 +33,22 @@ namespace {
 
 struct JobCreateOptions {
     std::optional<std::string> name;  // absent: derived from the file's name
-    ParentOptions parents;
+    user::ParentOptions parents;
     std::optional<std::string> cluster;
     std::optional<std::string> cluster_name;  // the name of the option before 2018-05-01
-    JobFileOptions file;
+    submit::JobFileOptions file;
     bool dry_run = false;
     bool check = false;
     bool follow = false;
 };
 
 base::Result<store::JobKey> choose_key(const JobCreateOptions& options, const store::Store& store) {
-    const auto parent = experiment_key(options.parents);
+    const auto parent = user::experiment_key(options.parents);
     store::JobKey key{parent.group, parent.workspace, parent.experiment, ""};
     if (options.name) {
         key.job = *options.name;
     } else {
-        const auto stem = job_name_from_file(options.file.path);
+        const auto stem = submit::job_name_from_file(options.file.path);
         key.job = stem;
         // A derived name that is taken gets a number, so that a second run of the same file works.
         for (int number = 2; !options.dry_run && store.job(key); ++number)
@@ -96,12 +96,12 @@ std::string origin_of(const plan::SlurmOption& option) {
 // Prints the points as comment lines.
 void print_points(const plan::Sweep& sweep) {
     fmt::print("# The points of the sweep:\n");
-    const std::string table = points_table(sweep);
+    const std::string table = status::points_table(sweep);
     for (const std::string_view line : base::split(base::trim(table), '\n'))
         fmt::print("#   {}\n", line);
 }
 
-void print_dry_run(const Planned& planned, const record::JobFiles& files) {
+void print_dry_run(const submit::Planned& planned, const record::JobFiles& files) {
     fmt::print("{}\n# The batch script, and how it would be submitted:\n# sbatch --parsable",
                planned.json);
     for (const auto& word : quoted(plan::sbatch_options(planned.plan)))
@@ -111,7 +111,7 @@ void print_dry_run(const Planned& planned, const record::JobFiles& files) {
     for (const auto& option : plan::allocation_options(planned.plan))
         fmt::print("#   {:<30} {}\n", job::printable(plan::argument_of(option)), origin_of(option));
     if (planned.sweep) print_points(*planned.sweep);
-    fmt::print("{}", plan::batch_script(planned.plan, launcher_path(), planned.digest));
+    fmt::print("{}", plan::batch_script(planned.plan, submit::launcher_path(), planned.digest));
 }
 
 // Returns the value of the option "array", if the plan has it.
@@ -122,7 +122,8 @@ std::optional<std::string> array_of(const plan::Plan& plan) {
     return std::nullopt;
 }
 
-store::Job record_of(const store::JobKey& key, const Planned& planned, std::string slurm_job_id) {
+store::Job record_of(const store::JobKey& key, const submit::Planned& planned,
+                     std::string slurm_job_id) {
     const auto& identity = planned.plan.identity;
     store::Job job;
     job.key = key;
@@ -143,17 +144,17 @@ store::Job record_of(const store::JobKey& key, const Planned& planned, std::stri
 
 // Prints what Slurm says about the submission. Its refusal is the answer to a question, and not a
 // refused request.
-base::Result<void> check_with_slurm(const Surroundings& here, const Planned& planned) {
+base::Result<void> check_with_slurm(const Surroundings& here, const submit::Planned& planned) {
     if (planned.sweep) {
-        auto size = check_array_size(here.slurm, *planned.sweep);
+        auto size = status::check_array_size(here.slurm, *planned.sweep);
         if (!size && size.error().exit_code == base::ExitCode::refused)
             size.error().exit_code = base::ExitCode::failed;
         TRY(size);
     }
     auto verdict = here.slurm.test_submission(
         plan::sbatch_options(planned.plan),
-        plan::batch_script(planned.plan, launcher_path(), planned.digest),
-        submission_environment());
+        plan::batch_script(planned.plan, submit::launcher_path(), planned.digest),
+        submit::submission_environment());
     if (!verdict) {
         if (verdict.error().exit_code == base::ExitCode::refused) {
             verdict.error().exit_code = base::ExitCode::failed;
@@ -166,39 +167,40 @@ base::Result<void> check_with_slurm(const Surroundings& here, const Planned& pla
 }
 
 base::Result<store::Job> submit(const Surroundings& here, const store::JobKey& key,
-                                const Planned& planned) {
-    const base::HeldSignals held{signals_held_for_submission};
-    auto reservation = TRY(here.store.reserve(
-        key, [&](const record::JobFiles& left) { return end_unrecorded_job(here.slurm, left); }));
+                                const submit::Planned& planned) {
+    const base::HeldSignals held{submit::signals_held_for_submission};
+    auto reservation = TRY(here.store.reserve(key, [&](const record::JobFiles& left) {
+        return submit::end_unrecorded_job(here.slurm, left);
+    }));
     const auto& files = reservation.files();
     // An interrupt while a snapshot is copied leaves nothing behind.
     const auto go_on = [&]() -> base::Result<void> {
         if (held.next()) return base::fail("interrupted before the job was submitted");
         return reservation.refresh();
     };
-    TRY(write_plan(files.directory().string(), planned, go_on));
-    TRY(base::write_atomically(files.batch_script(),
-                               plan::batch_script(planned.plan, launcher_path(), planned.digest),
-                               0700));
+    TRY(submit::write_plan(files.directory().string(), planned, go_on));
+    TRY(base::write_atomically(
+        files.batch_script(),
+        plan::batch_script(planned.plan, submit::launcher_path(), planned.digest), 0700));
     TRY(go_on());
     store::Job job;
-    TRY(submit_and_record(here.slurm, planned.plan, files.batch_script().string(), held,
-                          [&](const std::string& id) {
-                              job = record_of(key, planned, id);
-                              return reservation.commit(job);
-                          }));
+    TRY(submit::submit_and_record(here.slurm, planned.plan, files.batch_script().string(), held,
+                                  [&](const std::string& id) {
+                                      job = record_of(key, planned, id);
+                                      return reservation.commit(job);
+                                  }));
     return job;
 }
 
 // Returns the job as it is right after submission. If Slurm does not answer, the error is returned
 // and the Slurm job id is printed, because the submission itself has succeeded.
 Answer created(const Surroundings& here, const store::Job& job) {
-    const auto report = report_job(here.store, here.slurm, job.key);
+    const auto report = status::report_job(here.store, here.slurm, job.key);
     if (!report) {
         say(fmt::format("submitted as Slurm job {}", job.slurm_job_id));
         return tl::unexpected(report.error());
     }
-    return Outcome{to_value(*report), {}};
+    return Outcome{status::to_value(*report), {}};
 }
 
 // Before 2018-05-01 the job file was -c and the cluster -r. A name of a file is not one of a
@@ -241,21 +243,22 @@ Answer job_create(const JobCreateOptions& given) {
     }
     // Nothing is created and no image is resolved while Slurm cannot take the job.
     if (!options.dry_run || options.check) TRY(here.slurm.ping());
-    const JobText text = TRY(read_job_file(options.file.path));
+    const submit::JobText text = TRY(submit::read_job_file(options.file.path));
     const plan::Identity identity{.subscription = here.site.subscription,
                                   .resource_group = key.group,
                                   .workspace = key.workspace,
                                   .experiment = key.experiment,
                                   .job = key.job,
                                   .cluster = {},
-                                  .uuid = options.dry_run ? no_uuid : base::random_uuid()};
+                                  .uuid = options.dry_run ? submit::no_uuid : base::random_uuid()};
     const auto files = here.store.job_files(key);
-    const PlanningChoices choices{
-        .cluster = options.cluster,
-        .cluster_must_exist = !options.dry_run || options.check,
-        .image = options.dry_run ? ImageQuestion::without_network : ImageQuestion::registry};
-    const auto planning = TRY(plan_job(here.store, here.site, text, options.file, choices, identity,
-                                       files.directory().string()));
+    const submit::PlanningChoices choices{.cluster = options.cluster,
+                                          .cluster_must_exist = !options.dry_run || options.check,
+                                          .image = options.dry_run
+                                                       ? submit::ImageQuestion::without_network
+                                                       : submit::ImageQuestion::registry};
+    const auto planning = TRY(submit::plan_job(here.store, here.site, text, options.file, choices,
+                                               identity, files.directory().string()));
     fmt::print(stderr, "{}", planning.report);
     if (!planning.planned)
         return Outcome{.exit_code = static_cast<int>(base::ExitCode::bad_job_file)};
@@ -269,8 +272,9 @@ Answer job_create(const JobCreateOptions& given) {
                           "leave --follow out; `batchai job logs JOB --task NUMBER --follow` "
                           "follows one of its tasks",
                           base::ExitCode::usage);
-    if (planning.planned->sweep) TRY(check_array_size(here.slurm, *planning.planned->sweep));
-    TRY(ensure_experiment(here.store, here.site, options.parents));
+    if (planning.planned->sweep)
+        TRY(status::check_array_size(here.slurm, *planning.planned->sweep));
+    TRY(user::ensure_experiment(here.store, here.site, options.parents));
     if (!options.follow) return created(here, TRY(submit(here, key, *planning.planned)));
     // From here on Ctrl-C must not end this program before it has said which job it has submitted.
     const Interruption interruption;

@@ -51,8 +51,8 @@ bool writes_utf8() {
     return false;
 }
 
-report::ChartStyle chart_style() {
-    report::ChartStyle style;
+status::ChartStyle chart_style() {
+    status::ChartStyle style;
     const bool terminal = isatty(STDOUT_FILENO) != 0;
     style.utf8 = writes_utf8();
     style.colour = terminal && variable("NO_COLOR").empty() && variable("TERM") != "dumb";
@@ -66,9 +66,11 @@ report::ChartStyle chart_style() {
 }
 
 // Only the records are read: neither the timelines nor the samples.
-base::Result<report::Facts> facts_for_events(const Surroundings& here, const JobReport& report,
-                                             const FactsOf& of) {
-    return facts_of(here.store, report, of, {.job = {}, .usage = false, .timelines = false});
+base::Result<status::Facts> facts_for_events(const Surroundings& here,
+                                             const status::JobReport& report,
+                                             const status::FactsOf& of) {
+    return status::facts_of(here.store, report, of,
+                            {.job = {}, .usage = false, .timelines = false});
 }
 
 Table event_columns(const Value& value) {
@@ -89,14 +91,14 @@ Table event_columns(const Value& value) {
 class EventPrinter {
   public:
     // Returns false if the reader has gone away.
-    bool print(const std::vector<report::Event>& events) {
-        for (const report::Event& event : events) {
+    bool print(const std::vector<status::Event>& events) {
+        for (const status::Event& event : events) {
             // The time of "waits" is now; it is news only if its text is.
             const std::string key =
                 event.kind == "waits"
                     ? event.text
                     : fmt::format("{} {} {}", event.kind, base::to_iso8601(event.time), event.text);
-            if (printed_.insert(key).second && !print_bytes(report::line_of(event) + '\n'))
+            if (printed_.insert(key).second && !print_bytes(status::line_of(event) + '\n'))
                 return false;
         }
         return true;
@@ -107,37 +109,37 @@ class EventPrinter {
     std::set<std::string> printed_;
 };
 
-Answer follow_events(const Surroundings& here, const FactsOf& of) {
+Answer follow_events(const Surroundings& here, const status::FactsOf& of) {
     const Interruption interruption;
-    JobWatch watch(here.store, here.slurm, of.key, slurm_pause, of.task);
+    status::JobWatch watch(here.store, here.slurm, of.key, slurm_pause, of.task);
     EventPrinter printer;
-    const auto look = [&](const JobReport& report) -> base::Result<Step> {
+    const auto look = [&](const status::JobReport& report) -> base::Result<status::Step> {
         const std::size_t before = printer.count();
         const auto facts = TRY(facts_for_events(here, report, of));
-        if (!printer.print(report::events_of(facts))) return Step::stop;
-        return printer.count() > before ? Step::something_new : Step::nothing_new;
+        if (!printer.print(status::events_of(facts))) return status::Step::stop;
+        return printer.count() > before ? status::Step::something_new : status::Step::nothing_new;
     };
-    const auto followed = TRY(follow(watch, look));
+    const auto followed = TRY(status::follow(watch, look));
     if (followed.stopped) return Outcome{};
-    if (followed.report.ended()) return Outcome{.exit_code = say_end(followed.report)};
-    return Outcome{.exit_code = say_interrupted(followed.report)};
+    if (followed.report.ended()) return Outcome{.exit_code = status::say_end(followed.report)};
+    return Outcome{.exit_code = status::say_interrupted(followed.report)};
 }
 
 Answer job_events(const JobEventsOptions& options) {
     const auto of = TRY(key_of(options.job, "events"));
     const auto here = TRY(open_surroundings());
-    TRY(check_task(here.store, of));
+    TRY(status::check_task(here.store, of));
     if (options.follow) return follow_events(here, of);
-    const auto report = TRY(report_job(here.store, here.slurm, of.key, of.task));
+    const auto report = TRY(status::report_job(here.store, here.slurm, of.key, of.task));
     const auto facts = TRY(facts_for_events(here, report, of));
     if (!options.chart)
-        return Outcome{report::events_value(report::events_of(facts)), event_columns};
+        return Outcome{status::events_value(status::events_of(facts)), event_columns};
     if (facts.attempts.empty()) {
         say(facts.job.why_it_waits.empty() ? std::string("the job has not started")
                                            : "the job has not started: " + facts.job.why_it_waits);
         return Outcome{};
     }
-    (void)print_bytes(report::chart_of(facts, report::bars_of(facts), chart_style()));
+    (void)print_bytes(status::chart_of(facts, status::bars_of(facts), chart_style()));
     return Outcome{};
 }
 

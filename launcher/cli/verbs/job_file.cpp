@@ -24,7 +24,7 @@ namespace batchai::cli {
 namespace {
 
 struct JobFileListOptions {
-    JobName job;
+    user::JobName job;
     std::optional<int> task;                 // of an array job
     std::string directory_id = "stdouterr";  // or the id of an output directory
     std::string path = ".";                  // below that directory
@@ -80,7 +80,7 @@ class Messages {
 // Names the files that are there, for somebody who has asked for another one.
 void say_what_there_is(const std::filesystem::path& root, const std::string& path) {
     constexpr std::size_t most = 12;
-    const auto entries = list_directory(root, path);
+    const auto entries = status::list_directory(root, path);
     if (!entries || entries->array() == nullptr || entries->array()->empty()) return;
     std::string names;
     std::size_t count = 0;
@@ -93,32 +93,32 @@ void say_what_there_is(const std::filesystem::path& root, const std::string& pat
     fmt::print(stderr, "hint: there are {}\n", names);
 }
 
-Answer stream(JobWatch& watch, FileFollower& follower, Messages& messages) {
+Answer stream(status::JobWatch& watch, status::FileFollower& follower, Messages& messages) {
     const Interruption interruption;
     const auto sink = [&](std::string_view bytes) {
         messages.before(true);
         return print_bytes(bytes);
     };
-    const auto step = [&](const JobReport& report) -> base::Result<Step> {
-        using Look = FileFollower::Look;
+    const auto step = [&](const status::JobReport& report) -> base::Result<status::Step> {
+        using Look = status::FileFollower::Look;
         const auto look = TRY(follower.look(sink));
-        if (look == Look::stopped) return Step::stop;
+        if (look == Look::stopped) return status::Step::stop;
         if (look == Look::absent)
             messages.absent(report.ended());
         else
             messages.before(true);
         if (look == Look::restarted) messages.restarted();
-        return look == Look::read ? Step::something_new : Step::nothing_new;
+        return look == Look::read ? status::Step::something_new : status::Step::nothing_new;
     };
-    TRY(follow(watch, step));
+    TRY(status::follow(watch, step));
     return Outcome{};
 }
 
 base::Result<Value> list_files(const Surroundings& here, const JobFileListOptions& options,
                                std::optional<int> task) {
-    const auto root =
-        TRY(output_directory(here.store, job_key(options.job), options.directory_id, task));
-    auto entries = list_directory(root, options.path);
+    const auto root = TRY(status::output_directory(here.store, user::job_key(options.job),
+                                                   options.directory_id, task));
+    auto entries = status::list_directory(root, options.path);
     // A job that has not started has no directory yet and therefore no files.
     if (!entries && entries.error().exit_code == base::ExitCode::not_found && options.path == ".")
         return Value(Value::Array{});
@@ -128,7 +128,7 @@ base::Result<Value> list_files(const Surroundings& here, const JobFileListOption
 // Lists the files of all tasks of an array job that have started, each below the task's name.
 base::Result<Value> list_files_of_tasks(const Surroundings& here,
                                         const JobFileListOptions& options) {
-    std::vector<int> tasks = here.store.job_files(job_key(options.job)).started_array_tasks();
+    std::vector<int> tasks = here.store.job_files(user::job_key(options.job)).started_array_tasks();
     std::sort(tasks.begin(), tasks.end());
     Value::Array all;
     for (const int task : tasks) {
@@ -144,22 +144,23 @@ base::Result<Value> list_files_of_tasks(const Surroundings& here,
 
 Answer job_file_list(const JobFileListOptions& options) {
     const auto here = TRY(open_surroundings());
-    const auto job = TRY(here.store.job(job_key(options.job)));
+    const auto job = TRY(here.store.job(user::job_key(options.job)));
     const bool all_tasks = job.is_array && !options.task;
     return Outcome{all_tasks ? TRY(list_files_of_tasks(here, options))
                              : TRY(list_files(here, options, options.task)),
-                   file_columns};
+                   status::file_columns};
 }
 
 // Copies the file to standard output as it grows, until the job has ended.
 Answer job_file_stream(const JobFileListOptions& options) {
     const auto here = TRY(open_surroundings());
-    const auto root =
-        TRY(output_directory(here.store, job_key(options.job), options.directory_id, options.task));
+    const auto root = TRY(status::output_directory(here.store, user::job_key(options.job),
+                                                   options.directory_id, options.task));
     const auto relative = relative_path(options);
-    JobWatch watch(here.store, here.slurm, job_key(options.job), slurm_pause, options.task);
-    FileFollower follower(root, relative);
-    Messages messages(options, file_url((root / relative).string()));
+    status::JobWatch watch(here.store, here.slurm, user::job_key(options.job), slurm_pause,
+                           options.task);
+    status::FileFollower follower(root, relative);
+    Messages messages(options, status::file_url((root / relative).string()));
     auto answer = TRY(stream(watch, follower, messages));
     if (messages.missing()) say_what_there_is(root, options.path);
     return answer;

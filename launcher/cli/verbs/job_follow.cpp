@@ -36,7 +36,7 @@ base::Result<void> check_task(const store::Store& store, const store::Job& job,
     if (!task)
         return base::fail("this is an array job, and each of its tasks has logs of its own", "",
                           "choose one with --task", base::ExitCode::usage);
-    const auto tasks = TRY(tasks_of(store, job, {}));
+    const auto tasks = TRY(status::tasks_of(store, job, {}));
     if (std::binary_search(tasks.begin(), tasks.end(), *task)) return {};
     return base::fail(fmt::format("the job has no task {}", *task), "--task",
                       "its tasks are " + slurm::array_indexes(tasks), base::ExitCode::not_found);
@@ -48,13 +48,13 @@ base::Result<LogPlace> log_place(const Surroundings& here, const store::JobKey& 
                                  std::optional<int> task) {
     const auto job = TRY(here.store.job(key));
     record::JobFiles files = here.store.job_files(key);
-    plan::Plan plan = TRY(plan_of_job(here.store, key));
+    plan::Plan plan = TRY(status::plan_of_job(here.store, key));
     if (job.is_array) {
         TRY(check_task(here.store, job, task));
         files = files.array_task(*task);
         plan = TRY(record::plan_of_task(plan, *task));
     } else if (task) {
-        return tl::unexpected(not_an_array(key));
+        return tl::unexpected(status::not_an_array(key));
     }
     return LogPlace{.files = std::move(files), .logs = plan.directories.stdouterr_host};
 }
@@ -74,7 +74,7 @@ std::vector<std::string> prefixes_of(const record::RankPlaces& places,
     std::size_t widest = 0;
     std::vector<std::string> out;
     for (std::size_t rank = 0; rank < places.nodes.size(); ++rank) {
-        out.push_back(name_of_rank(places.nodes[rank], rank));
+        out.push_back(status::name_of_rank(places.nodes[rank], rank));
         if (ranks[rank]) widest = std::max(widest, out.back().size());
     }
     const bool coloured = colours();
@@ -88,28 +88,30 @@ std::vector<std::string> prefixes_of(const record::RankPlaces& places,
 
 }  // namespace
 
-JobLogReader::MakePrinter printer_to_output(Prefixes prefixes) {
+status::JobLogReader::MakePrinter printer_to_output(Prefixes prefixes) {
     // A later start may have fewer ranks, but the lines still have to be told apart.
     return [prefixes, several = false](const record::RankPlaces& places,
                                        const std::vector<bool>& ranks) mutable {
         several = several || std::count(ranks.begin(), ranks.end(), true) > 1;
         const bool wanted =
             prefixes == Prefixes::always || (prefixes == Prefixes::several && several);
-        return LogPrinter(wanted ? prefixes_of(places, ranks) : std::vector<std::string>(),
-                          print_bytes);
+        return status::LogPrinter(wanted ? prefixes_of(places, ranks) : std::vector<std::string>(),
+                                  print_bytes);
     };
 }
 
-base::Result<Followed> follow_logs(JobWatch& watch, JobLogReader& reader, JobProgress& progress) {
-    return follow(watch, [&](const JobReport& report) -> base::Result<Step> {
-        if (!report.ended()) progress.look(report);
-        const auto found = TRY(reader.pump(report.ended()));
-        if (found == JobLogReader::Found::stopped) return Step::stop;
-        if (found == JobLogReader::Found::more) return Step::more;
-        if (report.ended()) progress.look(report);
-        return found == JobLogReader::Found::something_new ? Step::something_new
-                                                           : Step::nothing_new;
-    });
+base::Result<status::Followed> follow_logs(status::JobWatch& watch, status::JobLogReader& reader,
+                                           status::JobProgress& progress) {
+    return status::follow(
+        watch, [&](const status::JobReport& report) -> base::Result<status::Step> {
+            if (!report.ended()) progress.look(report);
+            const auto found = TRY(reader.pump(report.ended()));
+            if (found == status::JobLogReader::Found::stopped) return status::Step::stop;
+            if (found == status::JobLogReader::Found::more) return status::Step::more;
+            if (report.ended()) progress.look(report);
+            return found == status::JobLogReader::Found::something_new ? status::Step::something_new
+                                                                       : status::Step::nothing_new;
+        });
 }
 
 namespace {
@@ -148,21 +150,21 @@ std::string command_to_come_back(const store::JobKey& key) {
 
 base::Result<int> follow_new_job(const Surroundings& here, const store::Job& job) {
     const LogPlace place = TRY(log_place(here, job.key, std::nullopt));
-    JobLogReader reader(place.files, place.logs, LogChoice{}, std::nullopt,
-                        printer_to_output(Prefixes::several));
-    JobWatch watch(here.store, here.slurm, job.key, slurm_pause);
-    JobProgress progress;
-    Followed followed = TRY(follow_logs(watch, reader, progress));
+    status::JobLogReader reader(place.files, place.logs, status::LogChoice{}, std::nullopt,
+                                printer_to_output(Prefixes::several));
+    status::JobWatch watch(here.store, here.slurm, job.key, slurm_pause);
+    status::JobProgress progress;
+    status::Followed followed = TRY(follow_logs(watch, reader, progress));
     if (!followed.report.ended() && !followed.stopped &&
         ask_what_becomes_of_the_job() == Wish::end) {
         say("ending the job");
-        TRY(stop_jobs(here.store, here.slurm, {job}, true));
+        TRY(status::stop_jobs(here.store, here.slurm, {job}, true));
         Interruption::forget();
         followed = TRY(follow_logs(watch, reader, progress));
     }
     if (followed.stopped) return 0;
-    if (followed.report.ended()) return say_end(followed.report);
-    const int exit_code = say_interrupted(followed.report);
+    if (followed.report.ended()) return status::say_end(followed.report);
+    const int exit_code = status::say_interrupted(followed.report);
     say("follow it again: " + command_to_come_back(job.key));
     return exit_code;
 }

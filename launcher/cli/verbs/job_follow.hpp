@@ -32,12 +32,13 @@ enum class Prefixes {
 };
 
 // Prints to standard output. Prefixes are coloured if that is a terminal and $NO_COLOR is not set.
-[[nodiscard]] JobLogReader::MakePrinter printer_to_output(Prefixes prefixes);
+[[nodiscard]] status::JobLogReader::MakePrinter printer_to_output(Prefixes prefixes);
 
 // Prints what the ranks print until the job has ended, Ctrl-C is pressed, or standard output is
 // closed. An Interruption must exist.
-[[nodiscard]] base::Result<Followed> follow_logs(JobWatch& watch, JobLogReader& reader,
-                                                 JobProgress& progress);
+[[nodiscard]] base::Result<status::Followed> follow_logs(status::JobWatch& watch,
+                                                         status::JobLogReader& reader,
+                                                         status::JobProgress& progress);
 
 // Follows a job that has just been submitted, and returns the exit code of the command, which is
 // the job's. After Ctrl-C the user is asked what is to become of the job; it goes on if nobody can

@@ -26,7 +26,7 @@ namespace {
 struct JobLogsOptions {
     std::optional<std::string> job;  // the word
     std::optional<std::string> named_job;
-    ParentOptions parents;
+    user::ParentOptions parents;
     std::optional<std::string> ranks;
     std::optional<std::string> nodes;
     std::optional<std::string> since;
@@ -45,13 +45,13 @@ base::Result<store::JobKey> key_of(const JobLogsOptions& options) {
     if (options.job.has_value() == options.named_job.has_value())
         return base::fail("name one job", "batchai job logs", "batchai job logs train",
                           base::ExitCode::usage);
-    return job_key(
+    return user::job_key(
         {.job = options.job ? *options.job : *options.named_job, .parents = options.parents});
 }
 
-base::Result<LogChoice> choice_of(const JobLogsOptions& options) {
-    LogChoice choice{.output = !options.only_error, .error = !options.only_output};
-    if (options.ranks) choice.ranks = TRY(rank_list(*options.ranks));
+base::Result<status::LogChoice> choice_of(const JobLogsOptions& options) {
+    status::LogChoice choice{.output = !options.only_error, .error = !options.only_output};
+    if (options.ranks) choice.ranks = TRY(status::rank_list(*options.ranks));
     if (options.nodes) {
         auto nodes = slurm::expand_hostlist(*options.nodes);
         if (!nodes || nodes->empty())
@@ -59,12 +59,12 @@ base::Result<LogChoice> choice_of(const JobLogsOptions& options) {
                               "--node", "write it like n1,n3 or n[1-3]", base::ExitCode::usage);
         choice.nodes = std::move(*nodes);
     }
-    if (options.since) choice.since = TRY(time_since(*options.since, base::now()));
+    if (options.since) choice.since = TRY(status::time_since(*options.since, base::now()));
     choice.tail = options.tail;
     return choice;
 }
 
-base::Error not_started(const JobReport& report, const JobLogsOptions& options) {
+base::Error not_started(const status::JobReport& report, const JobLogsOptions& options) {
     if (options.attempt)
         return {fmt::format("no rank was started in attempt {} of the job", *options.attempt),
                 report.job.key.job, "`batchai job show` lists the attempts",
@@ -79,11 +79,11 @@ base::Error not_started(const JobReport& report, const JobLogsOptions& options) 
 }
 
 // Returns false if the reader has gone away.
-base::Result<bool> print_all(JobLogReader& reader, bool ended) {
-    auto found = JobLogReader::Found::more;
-    while (found == JobLogReader::Found::more)
+base::Result<bool> print_all(status::JobLogReader& reader, bool ended) {
+    auto found = status::JobLogReader::Found::more;
+    while (found == status::JobLogReader::Found::more)
         found = TRY(reader.pump(ended));
-    return found != JobLogReader::Found::stopped;
+    return found != status::JobLogReader::Found::stopped;
 }
 
 // Prints names in front of what they have printed.
@@ -102,7 +102,7 @@ class Headings {
 // What is printed of one job, or of one task of an array job.
 struct Printed {
     const LogPlace& place;
-    const LogChoice& choice;
+    const status::LogChoice& choice;
     const JobLogsOptions& options;
     bool ended;
     std::string task;  // in front of the ranks' names
@@ -112,12 +112,12 @@ struct Printed {
 base::Result<void> print_each(const Printed& what, const std::map<int, std::string>& ranks,
                               Headings& headings) {
     for (const auto& [rank, node] : ranks) {
-        LogChoice one = what.choice;
+        status::LogChoice one = what.choice;
         one.ranks = {rank};
-        if (!headings.print(what.task + name_of_rank(node, static_cast<std::size_t>(rank))))
+        if (!headings.print(what.task + status::name_of_rank(node, static_cast<std::size_t>(rank))))
             return {};
-        JobLogReader reader(what.place.files, what.place.logs, std::move(one), what.options.attempt,
-                            printer_to_output(Prefixes::none));
+        status::JobLogReader reader(what.place.files, what.place.logs, std::move(one),
+                                    what.options.attempt, printer_to_output(Prefixes::none));
         if (!TRY(print_all(reader, what.ended))) return {};
     }
     return {};
@@ -125,8 +125,9 @@ base::Result<void> print_each(const Printed& what, const std::map<int, std::stri
 
 // Prints what there is. Returns false if the ranks have not been started.
 base::Result<bool> print_logs(const Printed& what, Headings& headings) {
-    JobLogReader reader(what.place.files, what.place.logs, what.choice, what.options.attempt,
-                        printer_to_output(what.options.merge ? Prefixes::always : Prefixes::none));
+    status::JobLogReader reader(
+        what.place.files, what.place.logs, what.choice, what.options.attempt,
+        printer_to_output(what.options.merge ? Prefixes::always : Prefixes::none));
     const auto ranks = TRY(reader.ranks());
     if (!ranks) return false;
     const bool several = ranks->size() > 1 || !what.task.empty();
@@ -141,13 +142,13 @@ base::Result<bool> print_logs(const Printed& what, Headings& headings) {
 }
 
 // Prints the logs of all tasks that have started, one after the other.
-Answer print_tasks(const Surroundings& here, const JobReport& report, const LogChoice& choice,
-                   const JobLogsOptions& options) {
+Answer print_tasks(const Surroundings& here, const status::JobReport& report,
+                   const status::LogChoice& choice, const JobLogsOptions& options) {
     Headings headings;
     bool any = false;
     const auto begun = here.store.job_files(report.job.key).started_array_tasks();
     const std::set<int> started(begun.begin(), begun.end());
-    for (const TaskReport& task : report.tasks) {
+    for (const status::TaskReport& task : report.tasks) {
         if (!started.contains(task.number)) continue;
         const LogPlace place = TRY(log_place(here, report.job.key, task.number));
         any = TRY(print_logs({.place = place,
@@ -162,9 +163,9 @@ Answer print_tasks(const Surroundings& here, const JobReport& report, const LogC
     return Outcome{};
 }
 
-Answer print_job(const Surroundings& here, const store::JobKey& key, const LogChoice& choice,
-                 const JobLogsOptions& options) {
-    const auto report = TRY(report_job(here.store, here.slurm, key, options.task));
+Answer print_job(const Surroundings& here, const store::JobKey& key,
+                 const status::LogChoice& choice, const JobLogsOptions& options) {
+    const auto report = TRY(status::report_job(here.store, here.slurm, key, options.task));
     if (!report.tasks.empty()) return print_tasks(here, report, choice, options);
     const LogPlace place = TRY(log_place(here, key, options.task));
     Headings headings;
@@ -175,23 +176,24 @@ Answer print_job(const Surroundings& here, const store::JobKey& key, const LogCh
     return Outcome{};
 }
 
-Answer follow_job(const Surroundings& here, const LogPlace& place, const LogChoice& choice,
+Answer follow_job(const Surroundings& here, const LogPlace& place, const status::LogChoice& choice,
                   const JobLogsOptions& options) {
     const Interruption interruption;
     const auto key = TRY(key_of(options));
-    JobWatch watch(here.store, here.slurm, key, slurm_pause, options.task);
-    JobLogReader reader(place.files, place.logs, choice, options.attempt,
-                        printer_to_output(options.merge ? Prefixes::always : Prefixes::several));
-    JobProgress progress;
+    status::JobWatch watch(here.store, here.slurm, key, slurm_pause, options.task);
+    status::JobLogReader reader(
+        place.files, place.logs, choice, options.attempt,
+        printer_to_output(options.merge ? Prefixes::always : Prefixes::several));
+    status::JobProgress progress;
     const auto followed = TRY(follow_logs(watch, reader, progress));
     if (followed.stopped) return Outcome{};
-    if (followed.report.ended()) return Outcome{.exit_code = say_end(followed.report)};
-    return Outcome{.exit_code = say_interrupted(followed.report)};
+    if (followed.report.ended()) return Outcome{.exit_code = status::say_end(followed.report)};
+    return Outcome{.exit_code = status::say_interrupted(followed.report)};
 }
 
 Answer job_logs(const JobLogsOptions& options) {
     const auto key = TRY(key_of(options));
-    const LogChoice choice = TRY(choice_of(options));
+    const status::LogChoice choice = TRY(choice_of(options));
     const auto here = TRY(open_surroundings());
     if (!options.follow) return print_job(here, key, choice, options);
     return follow_job(here, TRY(log_place(here, key, options.task)), choice, options);

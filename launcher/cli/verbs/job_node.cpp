@@ -21,7 +21,7 @@ namespace batchai::cli {
 namespace {
 
 struct JobNodeOptions {
-    JobName job;
+    user::JobName job;
     std::optional<int> task;             // of an array job
     std::optional<std::string> node;     // absent: the first
     std::optional<std::string> command;  // absent: a shell
@@ -36,14 +36,15 @@ struct JobNodeOptions {
 // Lists the nodes of a running job. The list is empty for any other job.
 Answer job_node_list(const JobNodeOptions& options) {
     const auto here = TRY(open_surroundings());
-    const auto report = TRY(report_job(here.store, here.slurm, job_key(options.job), options.task));
+    const auto report =
+        TRY(status::report_job(here.store, here.slurm, user::job_key(options.job), options.task));
     Value::Array nodes;
-    if (is_running(report)) {
+    if (visit::is_running(report)) {
         for (const std::string& name : report.evidence.slurm->nodes)
             nodes.emplace_back(Value::Object{
                 {"ipAddress", base::address_of(name)}, {"nodeId", name}, {"port", nullptr}});
     }
-    return Outcome{std::move(nodes), node_columns};
+    return Outcome{std::move(nodes), status::node_columns};
 }
 
 // Forwards ports as Batch AI's -L does.
@@ -51,15 +52,15 @@ Answer forward_addresses(const JobNodeOptions& options) {
     if (options.command || options.terminal)
         return base::fail("--exec and --address together are not supported yet", "job node exec",
                           "use two commands", base::ExitCode::usage);
-    std::vector<PortWish> wishes;
+    std::vector<visit::PortWish> wishes;
     for (const std::string& address : options.addresses)
-        wishes.push_back(TRY(port_wish_of_address(address)));
+        wishes.push_back(TRY(visit::port_wish_of_address(address)));
     const auto here = TRY(open_surroundings());
     const auto running =
-        TRY(running_job(here.store, here.slurm, job_key(options.job), options.task));
-    const auto place = TRY(choose_node(running, {.node = options.node, .rank = {}}));
-    return Outcome{.exit_code =
-                       TRY(forward_ports(here.store, here.slurm, running, place.node, wishes))};
+        TRY(visit::running_job(here.store, here.slurm, user::job_key(options.job), options.task));
+    const auto place = TRY(visit::choose_node(running, {.node = options.node, .rank = {}}));
+    return Outcome{.exit_code = TRY(
+                       visit::forward_ports(here.store, here.slurm, running, place.node, wishes))};
 }
 
 // Runs a command or a shell on one node of a running job, with the job's container, mounts and
@@ -71,10 +72,10 @@ Answer job_node_exec(const JobNodeOptions& options) {
         return base::fail("standard input is not a terminal", "--pty", {}, base::ExitCode::usage);
     const auto here = TRY(open_surroundings());
     const auto running =
-        TRY(running_job(here.store, here.slurm, job_key(options.job), options.task));
-    const NodeChoice choice{.node = options.node ? *options.node : running.nodes.front(),
-                            .rank = {}};
-    const auto place = TRY(choose_node(running, choice));
+        TRY(visit::running_job(here.store, here.slurm, user::job_key(options.job), options.task));
+    const visit::NodeChoice choice{.node = options.node ? *options.node : running.nodes.front(),
+                                   .rank = {}};
+    const auto place = TRY(visit::choose_node(running, choice));
     return visit(here, running, place,
                  {.command = options.command,
                   .terminal = options.terminal || (!options.command && has_terminal)});

@@ -15,7 +15,7 @@ namespace {
 
 struct JobPortOptions {
     NamedJob job;
-    NodeChoice place;
+    visit::NodeChoice place;
     std::vector<std::string> ports;
 };
 
@@ -31,15 +31,15 @@ Answer job_port(const JobPortOptions& options) {
     if (texts.empty())
         return base::fail("name a port of the node", "batchai job port",
                           "batchai job port train 6006", base::ExitCode::usage);
-    std::vector<PortWish> wishes;
+    std::vector<visit::PortWish> wishes;
     for (const std::string& text : texts)
-        wishes.push_back(TRY(port_wish(text)));
+        wishes.push_back(TRY(visit::port_wish(text)));
     const auto here = TRY(open_surroundings());
-    const auto running = TRY(running_job(here.store, here.slurm, named.key, named.task));
-    const auto place = TRY(choose_node(running, options.place));
-    say_which_node(running, options.place, place.node);
-    return Outcome{.exit_code =
-                       TRY(forward_ports(here.store, here.slurm, running, place.node, wishes))};
+    const auto running = TRY(visit::running_job(here.store, here.slurm, named.key, named.task));
+    const auto place = TRY(visit::choose_node(running, options.place));
+    visit::say_which_node(running, options.place, place.node);
+    return Outcome{.exit_code = TRY(
+                       visit::forward_ports(here.store, here.slurm, running, place.node, wishes))};
 }
 
 }  // namespace

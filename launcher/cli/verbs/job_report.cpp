@@ -66,15 +66,15 @@ Table advice_columns(const Value& value) {
 Answer job_report(const JobReportOptions& options) {
     const auto of = TRY(key_of(options.job, "report"));
     const auto here = TRY(open_surroundings());
-    TRY(check_task(here.store, of));
-    const auto report = TRY(report_job(here.store, here.slurm, of.key, of.task));
-    auto facts = TRY(facts_of(here.store, report, of, {}));
+    TRY(status::check_task(here.store, of));
+    const auto report = TRY(status::report_job(here.store, here.slurm, of.key, of.task));
+    auto facts = TRY(status::facts_of(here.store, report, of, {}));
     // What cannot be read hides nothing else.
-    const auto used = efficiency_of_job(here.store, here.slurm, report);
+    const auto used = status::efficiency_of_job(here.store, here.slurm, report);
     if (used && *used) facts.advice_on_use = (*used)->advice_on_use;
-    const auto findings = report::judge(facts);
-    if (!options.file) return Outcome{report::numbers_of(findings), advice_columns};
-    TRY(write_page(*options.file, report::page_of(findings)));
+    const auto findings = status::judge(facts);
+    if (!options.file) return Outcome{status::numbers_of(findings), advice_columns};
+    TRY(write_page(*options.file, status::page_of(findings)));
     return Outcome{};
 }
 

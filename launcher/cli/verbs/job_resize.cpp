@@ -16,11 +16,11 @@ namespace batchai::cli {
 namespace {
 
 struct JobResizeOptions {
-    JobName job;
+    user::JobName job;
     int nodes = 0;
 };
 
-tl::unexpected<base::Error> refused(const JobReport& report, std::string what,
+tl::unexpected<base::Error> refused(const status::JobReport& report, std::string what,
                                     std::string hint = {}) {
     return base::fail(std::move(what), report.job.key.job, std::move(hint),
                       base::ExitCode::refused);
@@ -29,7 +29,7 @@ tl::unexpected<base::Error> refused(const JobReport& report, std::string what,
 // Leaves the request in the job's directory, where `batchai run` looks for it.
 Answer job_resize(const JobResizeOptions& options) {
     const auto here = TRY(open_surroundings());
-    const auto report = TRY(report_job(here.store, here.slurm, job_key(options.job)));
+    const auto report = TRY(status::report_job(here.store, here.slurm, user::job_key(options.job)));
     if (report.job.is_array)
         return refused(report, "the tasks of an array job cannot be resized: not supported yet");
     const record::JobFiles files(here.store.job_files(report.job.key).directory());

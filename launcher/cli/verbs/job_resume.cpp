@@ -25,17 +25,18 @@ namespace batchai::cli {
 namespace {
 
 struct ResumeOptions {
-    JobName job;
+    user::JobName job;
     std::optional<int> task;
 };
 
-tl::unexpected<base::Error> refused(const JobReport& report, std::string what, std::string hint) {
+tl::unexpected<base::Error> refused(const status::JobReport& report, std::string what,
+                                    std::string hint) {
     return base::fail(std::move(what), report.job.key.job, std::move(hint),
                       base::ExitCode::refused);
 }
 
 // Refuses a job that cannot be resumed.
-base::Result<void> check(const JobReport& report) {
+base::Result<void> check(const status::JobReport& report) {
     if (!report.ended())
         return refused(report, "the job has not ended", "`batchai job show` says how far it is");
     if (report.state == slurm::ExecutionState::succeeded)
@@ -63,23 +64,23 @@ base::Result<void> write(const record::JobFiles& files, const record::Attempt& a
 
 // Queues the tasks of an array job that have failed, or one of them, as an array of their own.
 Answer resume_tasks(const Surroundings& here, const store::JobKey& key, std::optional<int> task) {
-    const base::FileDescriptor lock = TRY(lock_tasks(here.store.job_files(key)));
-    const auto report = TRY(report_job(here.store, here.slurm, key));
+    const base::FileDescriptor lock = TRY(submit::lock_tasks(here.store.job_files(key)));
+    const auto report = TRY(status::report_job(here.store, here.slurm, key));
     auto tasks = report.tasks;
     if (task) {
-        tasks = {TRY(task_of(report, *task))};
+        tasks = {TRY(status::task_of(report, *task))};
         if (!tasks.front().failed())
             return refused(report,
                            fmt::format("task {} has not failed: it is {}", *task,
                                        slurm::to_string(tasks.front().state)),
                            "");
     }
-    std::erase_if(tasks, [](const TaskReport& other) { return !other.failed(); });
+    std::erase_if(tasks, [](const status::TaskReport& other) { return !other.failed(); });
     if (tasks.empty())
         return refused(report, "no task of the job has failed",
                        "`batchai job show` says how far each of them is");
-    const auto plan = TRY(plan_of_job(here.store, key));
-    const auto run = TRY(run_tasks_again(here.store, here.slurm, plan, report.job, tasks));
+    const auto plan = TRY(status::plan_of_job(here.store, key));
+    const auto run = TRY(submit::run_tasks_again(here.store, here.slurm, plan, report.job, tasks));
     say(fmt::format("{} queued again as Slurm job {}: {}",
                     tasks.size() == 1 ? "1 task is" : fmt::format("{} tasks are", tasks.size()),
                     run.slurm_job_id, run.tasks));
@@ -89,13 +90,13 @@ Answer resume_tasks(const Surroundings& here, const store::JobKey& key, std::opt
 // Queues a job that has failed or was ended again, under its id in Slurm and in its own directory.
 Answer job_resume(const ResumeOptions& options) {
     const auto here = TRY(open_surroundings());
-    const auto key = job_key(options.job);
+    const auto key = user::job_key(options.job);
     TRY(here.slurm.ping());
     if (TRY(here.store.job(key)).is_array) return resume_tasks(here, key, options.task);
-    if (options.task) return tl::unexpected(not_an_array(key));
+    if (options.task) return tl::unexpected(status::not_an_array(key));
     const record::JobFiles files = here.store.job_files(key);
-    const base::FileDescriptor lock = TRY(lock_tasks(files));
-    const auto report = TRY(report_job(here.store, here.slurm, key));
+    const base::FileDescriptor lock = TRY(submit::lock_tasks(files));
+    const auto report = TRY(status::report_job(here.store, here.slurm, key));
     TRY(check(report));
     auto last = TRY(record::latest_attempt(files));
     const auto count = TRY(record::read_retry_count(files));

@@ -19,13 +19,13 @@ namespace {
 
 struct JobShellOptions {
     NamedJob job;
-    NodeChoice place;
+    visit::NodeChoice place;
     std::vector<std::string> words;
 };
 
 // Returns whether the attempt that runs now has ended, as its record says. Slurm would give an
 // interactive shell KillWait, usually 30 s, and the job's nodes would not be free before that.
-std::function<bool()> end_of(const RunningJob& running) {
+std::function<bool()> end_of(const visit::RunningJob& running) {
     const int number = running.attempt ? running.attempt->number : 0;
     return [files = running.files, number] {
         const auto newest = record::latest_attempt(files);
@@ -47,9 +47,9 @@ Answer job_shell(const JobShellOptions& options) {
     }
     const auto named = TRY(key_of(job, "shell"));
     const auto here = TRY(open_surroundings());
-    const auto running = TRY(running_job(here.store, here.slurm, named.key, named.task));
-    const auto place = TRY(choose_node(running, options.place));
-    say_which_node(running, options.place, place.node);
+    const auto running = TRY(visit::running_job(here.store, here.slurm, named.key, named.task));
+    const auto place = TRY(visit::choose_node(running, options.place));
+    visit::say_which_node(running, options.place, place.node);
     const bool terminal =
         isatty(STDIN_FILENO) != 0 && (words.empty() || isatty(STDOUT_FILENO) != 0);
     return visit(here, running, place, {.words = std::move(words), .terminal = terminal});
@@ -57,20 +57,20 @@ Answer job_shell(const JobShellOptions& options) {
 
 }  // namespace
 
-Answer visit(const Surroundings& here, const RunningJob& running, const VisitedNode& place,
-             const VisitWish& wish) {
+Answer visit(const Surroundings& here, const visit::RunningJob& running,
+             const visit::VisitedNode& place, const VisitWish& wish) {
     auto arguments = run::visit_arguments({.job_id = running.slurm_id,
                                            .node = place.node,
                                            .command = wish.command,
                                            .terminal = wish.terminal,
                                            .words = wish.words});
     const auto never = [] { return false; };
-    const int code =
-        TRY(run_in_foreground(std::move(arguments), visit_environment(running, place.as_rank),
-                              wish.terminal ? end_of(running) : never));
+    const int code = TRY(visit::run_in_foreground(std::move(arguments),
+                                                  visit::visit_environment(running, place.as_rank),
+                                                  wish.terminal ? end_of(running) : never));
     if (code == 0) return Outcome{};
-    const auto report = report_job(here.store, here.slurm, running.job.key, running.task);
-    if (report && !is_running(*report))
+    const auto report = status::report_job(here.store, here.slurm, running.job.key, running.task);
+    if (report && !visit::is_running(*report))
         say(
             fmt::format("the job \"{}\" no longer runs, and what was started in it has ended: the "
                         "job is {}",
@@ -78,7 +78,7 @@ Answer visit(const Surroundings& here, const RunningJob& running, const VisitedN
     return Outcome{.exit_code = code};
 }
 
-void add_node_choice(CLI::App& leaf, NodeChoice& choice) {
+void add_node_choice(CLI::App& leaf, visit::NodeChoice& choice) {
     auto* const node = add_optional(leaf, "--node", choice.node, "Node of the job [that of rank 0]")
                            ->type_name("NODE");
     add_optional(leaf, "--rank", choice.rank, "The node of this rank")

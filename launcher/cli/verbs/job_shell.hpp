@@ -21,9 +21,9 @@ struct VisitWish {
 
 // Runs a command or a shell on a node of the job. The exit code is the command's. Says so if the
 // job has ended, and the command with it.
-[[nodiscard]] Answer visit(const Surroundings& here, const RunningJob& running,
-                           const VisitedNode& place, const VisitWish& wish);
+[[nodiscard]] Answer visit(const Surroundings& here, const visit::RunningJob& running,
+                           const visit::VisitedNode& place, const VisitWish& wish);
 
-void add_node_choice(CLI::App& leaf, NodeChoice& choice);
+void add_node_choice(CLI::App& leaf, visit::NodeChoice& choice);
 
 }  // namespace batchai::cli

@@ -37,7 +37,7 @@ using std::chrono::seconds;
 struct JobTopOptions {
     std::optional<std::string> job;  // the word
     std::optional<std::string> named_job;
-    ParentOptions parents;
+    user::ParentOptions parents;
     std::optional<int> task;
     int interval = 2;
     std::string sort = "node";
@@ -54,12 +54,12 @@ base::Result<store::JobKey> key_of(const JobTopOptions& options) {
     if (options.job.has_value() == options.named_job.has_value())
         return base::fail("name one job", "batchai job top", "batchai job top train",
                           base::ExitCode::usage);
-    return job_key(
+    return user::job_key(
         {.job = options.job ? *options.job : *options.named_job, .parents = options.parents});
 }
 
 // The last line of a screen is not used, so that it does not scroll.
-TopSize size_of_terminal(std::size_t lines_used) {
+status::TopSize size_of_terminal(std::size_t lines_used) {
     winsize size{};
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0)
         return {};
@@ -110,9 +110,9 @@ class Keys {
 };
 
 struct Look {
-    JobReport report;
+    status::JobReport report;
     std::optional<record::Attempt> attempt;  // that runs
-    std::vector<LiveNode> nodes;
+    std::vector<status::LiveNode> nodes;
     bool ended = false;
 };
 
@@ -126,7 +126,7 @@ base::Error nothing_to_see(const Look& seen) {
             "environment or in site.lua, or the nodes have an older release of batchai"};
 }
 
-base::Result<Look> look(JobWatch& watch, const record::JobFiles& files) {
+base::Result<Look> look(status::JobWatch& watch, const record::JobFiles& files) {
     Look out{.report = TRY(watch.look()), .attempt = {}, .nodes = {}};
     auto attempt = TRY(record::latest_attempt(files));
     const bool over = attempt && attempt->end;
@@ -135,19 +135,21 @@ base::Result<Look> look(JobWatch& watch, const record::JobFiles& files) {
     if (out.ended && attempt) record::forget_live_usage(files, attempt->number);
     if (out.ended || !attempt || over) return out;
     TRY(record::ask_for_live_usage(files));
-    out.nodes = live_nodes(record::newest_usage(files, attempt->number), *attempt, base::now());
+    out.nodes =
+        status::live_nodes(record::newest_usage(files, attempt->number), *attempt, base::now());
     out.attempt = std::move(attempt);
     return out;
 }
 
 // Live samples have the threads of the ranks.
-bool is_live(const LiveNode& node) {
-    return node.cpu_percent && std::all_of(node.ranks.begin(), node.ranks.end(),
-                                           [](const LiveRank& rank) { return rank.threads; });
+bool is_live(const status::LiveNode& node) {
+    return node.cpu_percent &&
+           std::all_of(node.ranks.begin(), node.ranks.end(),
+                       [](const status::LiveRank& rank) { return rank.threads; });
 }
 
 // The samples in the record may be some minutes old, so newer ones are waited for.
-base::Result<Look> look_once(JobWatch& watch, const record::JobFiles& files, Keys& keys) {
+base::Result<Look> look_once(status::JobWatch& watch, const record::JobFiles& files, Keys& keys) {
     const auto deadline = Clock::now() + longest_wait_for_samples;
     while (true) {
         Look seen = TRY(look(watch, files));
@@ -175,13 +177,13 @@ std::string title(const Look& seen) {
     return base::printable_line(line) + '\n';
 }
 
-Answer show_once(JobWatch& watch, const record::JobFiles& files, const JobTopOptions& options,
-                 TopOrder order) {
+Answer show_once(status::JobWatch& watch, const record::JobFiles& files,
+                 const JobTopOptions& options, status::TopOrder order) {
     Keys keys(false);
     const Look seen = TRY(look_once(watch, files, keys));
     const bool formatted = options.output->count() > 0 || options.query->count() > 0;
     if (!formatted) {
-        const std::string text = title(seen) + '\n' + top_text(seen.nodes, order, {});
+        const std::string text = title(seen) + '\n' + status::top_text(seen.nodes, order, {});
         return Outcome{.exit_code = print_bytes(text) ? 0 : 1};
     }
     const record::Attempt& attempt = *seen.attempt;
@@ -190,7 +192,7 @@ Answer show_once(JobWatch& watch, const record::JobFiles& files, const JobTopOpt
         {"slurmJobId", seen.report.job.slurm_job_id},
         {"attempt", attempt.number},
         {"phase", attempt.phases.empty() ? Value() : Value(attempt.phases.back().name)},
-        {"nodes", to_value(seen.nodes)}};
+        {"nodes", status::to_value(seen.nodes)}};
     const auto columns = [](const Value& shown) { return generic_table(shown["nodes"], false); };
     return Outcome{std::move(value), columns};
 }
@@ -224,8 +226,8 @@ bool leaves_by(Clock::time_point time, Keys& keys, const record::JobFiles& files
     return keys.leaves_by(time);
 }
 
-Answer show_live(JobWatch& watch, const record::JobFiles& files, const JobTopOptions& options,
-                 TopOrder order) {
+Answer show_live(status::JobWatch& watch, const record::JobFiles& files,
+                 const JobTopOptions& options, status::TopOrder order) {
     const bool screen = isatty(STDOUT_FILENO) != 0;
     Keys keys(screen);
     bool first = true;
@@ -238,8 +240,9 @@ Answer show_live(JobWatch& watch, const record::JobFiles& files, const JobTopOpt
             return Outcome{};
         }
         const std::string head = title(seen);
-        const TopSize size = screen ? size_of_terminal(3) : TopSize{};
-        const std::string tables = seen.nodes.empty() ? "" : top_text(seen.nodes, order, size);
+        const status::TopSize size = screen ? size_of_terminal(3) : status::TopSize{};
+        const std::string tables =
+            seen.nodes.empty() ? "" : status::top_text(seen.nodes, order, size);
         std::string text;
         if (screen) {
             text = redrawn(fmt::format("{}\n{}", head, tables), size.width);
@@ -253,11 +256,11 @@ Answer show_live(JobWatch& watch, const record::JobFiles& files, const JobTopOpt
 
 Answer job_top(const JobTopOptions& options) {
     const auto key = TRY(key_of(options));
-    const TopOrder order = TRY(top_order(options.sort));
+    const status::TopOrder order = TRY(status::top_order(options.sort));
     const auto here = TRY(open_surroundings());
     const LogPlace place = TRY(log_place(here, key, options.task));
     const Interruption interruption;
-    JobWatch watch(here.store, here.slurm, key, slurm_pause, options.task);
+    status::JobWatch watch(here.store, here.slurm, key, slurm_pause, options.task);
     const bool formatted = options.output->count() > 0 || options.query->count() > 0;
     return options.once || formatted ? show_once(watch, place.files, options, order)
                                      : show_live(watch, place.files, options, order);

@@ -41,7 +41,7 @@ base::Result<std::vector<store::Job>> all_jobs(const store::Store& store) {
 // Adds what the files of a job, or of a task of an array job, say. What cannot be read of one job
 // does not hide the others.
 void add_files(const record::JobFiles& files, const std::optional<record::Attempt>& newest,
-               bool ended, JobMetrics& out) {
+               bool ended, status::JobMetrics& out) {
     if (auto attempts = record::all_attempts(files)) out.attempts.push_back(std::move(*attempts));
     if (const auto count = record::read_retry_count(files); count && *count)
         out.retries += (*count)->retries;
@@ -55,12 +55,12 @@ void add_files(const record::JobFiles& files, const std::optional<record::Attemp
     std::move(usage.begin(), usage.end(), std::back_inserter(out.usage));
 }
 
-JobMetrics metrics_of(const store::Store& store, JobReport report) {
-    JobMetrics out{.report = std::move(report), .attempts = {}, .retries = 0, .usage = {}};
+status::JobMetrics metrics_of(const store::Store& store, status::JobReport report) {
+    status::JobMetrics out{.report = std::move(report), .attempts = {}, .retries = 0, .usage = {}};
     const record::JobFiles files = store.job_files(out.report.job.key);
-    const JobReport& job = out.report;
+    const status::JobReport& job = out.report;
     if (job.job.is_array) {
-        for (const TaskReport& task : job.tasks)
+        for (const status::TaskReport& task : job.tasks)
             if (task.attempt)
                 add_files(files.array_task(task.number), task.attempt, task.ended(), out);
     } else {
@@ -77,12 +77,12 @@ std::string user_name() {
 Answer metrics(const MetricsOptions& options) {
     const auto here = TRY(open_surroundings());
     auto known = TRY(all_jobs(here.store));
-    auto reports = TRY(report_jobs(here.store, here.slurm, std::move(known)));
-    std::vector<JobMetrics> jobs(reports.size());
+    auto reports = TRY(status::report_jobs(here.store, here.slurm, std::move(known)));
+    std::vector<status::JobMetrics> jobs(reports.size());
     base::in_parallel(jobs.size(), [&](std::size_t i) {
         jobs[i] = metrics_of(here.store, std::move(reports[i]));
     });
-    const std::string text = metrics_text(jobs, user_name());
+    const std::string text = status::metrics_text(jobs, user_name());
     if (options.file) {
         TRY(base::write_atomically(*options.file, text));
         return Outcome{};

@@ -15,7 +15,7 @@ struct NamedJob {
     std::optional<std::string> word;
     std::optional<std::string> option;
     std::optional<int> task;
-    ParentOptions parents;
+    user::ParentOptions parents;
 };
 
 inline void add_named_job(CLI::App& leaf, NamedJob& job) {
@@ -30,12 +30,13 @@ inline void add_named_job(CLI::App& leaf, NamedJob& job) {
         ->check(CLI::NonNegativeNumber);
 }
 
-[[nodiscard]] inline base::Result<FactsOf> key_of(const NamedJob& job, const std::string& verb) {
+[[nodiscard]] inline base::Result<status::FactsOf> key_of(const NamedJob& job,
+                                                          const std::string& verb) {
     if (job.word.has_value() == job.option.has_value())
         return base::fail("name one job", "batchai job " + verb, "batchai job " + verb + " train",
                           base::ExitCode::usage);
-    return FactsOf{
-        .key = job_key({.job = job.word ? *job.word : *job.option, .parents = job.parents}),
+    return status::FactsOf{
+        .key = user::job_key({.job = job.word ? *job.word : *job.option, .parents = job.parents}),
         .task = job.task};
 }
 

@@ -25,7 +25,7 @@ namespace {
 // `parents` names the resources that contain it.
 struct ResourceOptions {
     std::string name;
-    ParentOptions parents;
+    user::ParentOptions parents;
     std::optional<std::string> location;
     std::vector<std::string> tags;  // "key=value" or "key"
     bool yes = false;
@@ -35,18 +35,19 @@ struct ResourceOptions {
 using Jobs = base::Result<std::vector<store::Job>>;
 
 store::WorkspaceKey own_workspace(const ResourceOptions& options) {
-    return {group_name(options.parents).value, options.name};
+    return {user::group_name(options.parents).value, options.name};
 }
 
 store::ExperimentKey own_experiment(const ResourceOptions& options) {
-    return {group_name(options.parents).value, workspace_name(options.parents).value, options.name};
+    return {user::group_name(options.parents).value, user::workspace_name(options.parents).value,
+            options.name};
 }
 
 template <typename Items>
 Value list_value(const Items& items, const std::string& subscription) {
     Value::Array values;
     for (const auto& item : items)
-        values.push_back(to_value(item, subscription));
+        values.push_back(status::to_value(item, subscription));
     return values;
 }
 
@@ -59,7 +60,7 @@ Answer remove_with_jobs(const ResourceOptions& options, const JobsOf& jobs_of,
     const auto jobs = TRY(jobs_of(here.store));
     const auto agreed = TRY(confirm(options.yes));
     if (!agreed) return base::fail("operation cancelled");
-    TRY(stop_jobs(here.store, here.slurm, jobs, !options.no_wait));
+    TRY(status::stop_jobs(here.store, here.slurm, jobs, !options.no_wait));
     TRY(remove(here.store));
     return Outcome{};
 }
@@ -67,7 +68,7 @@ Answer remove_with_jobs(const ResourceOptions& options, const JobsOf& jobs_of,
 // The jobs of a workspace, and those of others that run on its clusters, which go with it.
 Jobs jobs_that_need(const store::Store& store, const store::WorkspaceKey& key) {
     auto jobs = TRY(store.jobs_of_workspace(key));
-    for (store::Job& job : TRY(jobs_on_clusters_of(store, key))) {
+    for (store::Job& job : TRY(clusters::jobs_on_clusters_of(store, key))) {
         const bool inside = job.key.group == key.group && job.key.workspace == key.workspace;
         if (!inside) jobs.push_back(std::move(job));
     }
@@ -102,7 +103,7 @@ Jobs jobs_of_experiment(const store::Store& store, const store::ExperimentKey& k
 template <typename Found>
 Answer shown(const Found& found, const Surroundings& here, Columns columns) {
     if (!found) return tl::unexpected(found.error());
-    return Outcome{to_value(*found, here.site.subscription), std::move(columns)};
+    return Outcome{status::to_value(*found, here.site.subscription), std::move(columns)};
 }
 
 template <typename Found>
@@ -167,32 +168,33 @@ Answer group_delete(const ResourceOptions& options) {
 Answer workspace_create(const ResourceOptions& options) {
     const auto here = TRY(open_surroundings());
     auto location = here.site.location;
-    if (const auto group = here.store.group(group_name(options.parents).value)) {
+    if (const auto group = here.store.group(user::group_name(options.parents).value)) {
         location = group->location;
     }
     const store::Workspace workspace{own_workspace(options), options.location.value_or(location),
                                      tags_of(options.tags), base::now()};
     TRY(here.store.create(workspace));
-    return Outcome{to_value(workspace, here.site.subscription), {}};
+    return Outcome{status::to_value(workspace, here.site.subscription), {}};
 }
 
 Answer workspace_show(const ResourceOptions& options) {
     const auto here = TRY(open_surroundings());
-    return shown(here.store.workspace(own_workspace(options)), here, workspace_columns);
+    return shown(here.store.workspace(own_workspace(options)), here, status::workspace_columns);
 }
 
 Answer workspace_list(const ResourceOptions& options) {
     const auto here = TRY(open_surroundings());
-    const auto group = group_name(options.parents);
-    if (!group.fallback) return listed(here.store.workspaces(group.value), here, workspace_columns);
+    const auto group = user::group_name(options.parents);
+    if (!group.fallback)
+        return listed(here.store.workspaces(group.value), here, status::workspace_columns);
     const auto groups = TRY(here.store.groups());
     Value::Array all;
     for (const auto& each : groups) {
         const auto workspaces = TRY(here.store.workspaces(each.name));
         for (const auto& workspace : workspaces)
-            all.push_back(to_value(workspace, here.site.subscription));
+            all.push_back(status::to_value(workspace, here.site.subscription));
     }
-    return Outcome{std::move(all), workspace_columns};
+    return Outcome{std::move(all), status::workspace_columns};
 }
 
 Answer workspace_delete(const ResourceOptions& options) {
@@ -206,21 +208,21 @@ Answer experiment_create(const ResourceOptions& options) {
     const auto here = TRY(open_surroundings());
     const store::Experiment experiment{own_experiment(options), base::now()};
     TRY(here.store.create(experiment));
-    return Outcome{to_value(experiment, here.site.subscription), {}};
+    return Outcome{status::to_value(experiment, here.site.subscription), {}};
 }
 
 Answer experiment_show(const ResourceOptions& options) {
     const auto here = TRY(open_surroundings());
-    return shown(here.store.experiment(own_experiment(options)), here, experiment_columns);
+    return shown(here.store.experiment(own_experiment(options)), here, status::experiment_columns);
 }
 
 Answer experiment_list(const ResourceOptions& options) {
     const auto here = TRY(open_surroundings());
-    const auto experiments = here.store.experiments(workspace_key(options.parents));
-    if (!experiments && nothing_yet(experiments.error(), options.parents)) {
-        return Outcome{Value::Array{}, experiment_columns};
+    const auto experiments = here.store.experiments(user::workspace_key(options.parents));
+    if (!experiments && user::nothing_yet(experiments.error(), options.parents)) {
+        return Outcome{Value::Array{}, status::experiment_columns};
     }
-    return listed(experiments, here, experiment_columns);
+    return listed(experiments, here, status::experiment_columns);
 }
 
 Answer experiment_delete(const ResourceOptions& options) {

@@ -29,7 +29,7 @@ struct RunVerbOptions {
     std::optional<std::string> digest;  // absent: $BATCHAI_PLAN_DIGEST
     // The options of a new plan that replaces the frozen one. It is made from this file, or else
     // from the file that $BATCHAI_JOB_JSON names.
-    JobFileOptions file;
+    submit::JobFileOptions file;
     int attempts_before = 0;
 
     [[nodiscard]] bool wants_new_plan() const {
@@ -45,7 +45,7 @@ std::string given_or_variable(const std::optional<std::string>& given, const cha
 
 std::set<std::string> images_of_the_user() {
     const auto store = store::Store::open_default();
-    return store ? images_in_use(*store, slurm::Client()) : std::set<std::string>();
+    return store ? submit::images_in_use(*store, slurm::Client()) : std::set<std::string>();
 }
 
 base::Result<std::optional<FrozenPlan>> new_plan(const RunVerbOptions& options) {

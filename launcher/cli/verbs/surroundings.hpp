@@ -20,7 +20,7 @@ struct Surroundings {
 };
 
 [[nodiscard]] inline base::Result<Surroundings> open_surroundings() {
-    TRY(user_config());
+    TRY(user::user_config());
     auto store = TRY(store::Store::open_default());
     auto site = TRY(site::load_default());
     return Surroundings{std::move(store), std::move(site), slurm::Client::interactive()};

@@ -24,7 +24,7 @@ namespace batchai::cli {
 namespace {
 
 struct SweepOptions {
-    JobName job;
+    user::JobName job;
     std::optional<std::string> points;  // "0,3-5"
     bool no_metric = false;
     bool queued_only = false;
@@ -32,39 +32,41 @@ struct SweepOptions {
     bool no_wait = false;
 };
 
-Answer sweep_list(const ParentOptions& parents) {
+Answer sweep_list(const user::ParentOptions& parents) {
     const auto here = TRY(open_surroundings());
     bool complete = true;
-    const auto reports = report_jobs_of(here.store, here.slurm, experiment_key(parents), complete);
-    if (!reports && nothing_yet(reports.error(), parents))
-        return Outcome{Value::Array{}, sweep_columns};
+    const auto reports =
+        status::report_jobs_of(here.store, here.slurm, user::experiment_key(parents), complete);
+    if (!reports && user::nothing_yet(reports.error(), parents))
+        return Outcome{Value::Array{}, status::sweep_columns};
     if (!reports) return tl::unexpected(reports.error());
     Value::Array values;
-    for (const JobReport& report : *reports) {
-        if (!is_sweep(report.job)) continue;
-        values.push_back(Value::Object{{"name", report.job.key.job},
-                                       {"executionState", slurm::to_string(report.state)},
-                                       {"taskStateCounts", to_value(count_tasks(report.tasks))},
-                                       {"creationTime", base::to_iso8601(report.job.creation_time)},
-                                       {"slurmJobId", report.job.slurm_job_id}});
+    for (const status::JobReport& report : *reports) {
+        if (!status::is_sweep(report.job)) continue;
+        values.push_back(
+            Value::Object{{"name", report.job.key.job},
+                          {"executionState", slurm::to_string(report.state)},
+                          {"taskStateCounts", status::to_value(status::count_tasks(report.tasks))},
+                          {"creationTime", base::to_iso8601(report.job.creation_time)},
+                          {"slurmJobId", report.job.slurm_job_id}});
     }
-    return Outcome{std::move(values), sweep_columns, complete ? 0 : 1};
+    return Outcome{std::move(values), status::sweep_columns, complete ? 0 : 1};
 }
 
 // Returns the tasks of the points that the user has named, or all.
-base::Result<std::vector<TaskReport>> chosen(const SweepView& view,
-                                             const std::optional<std::string>& points) {
+base::Result<std::vector<status::TaskReport>> chosen(const status::SweepView& view,
+                                                     const std::optional<std::string>& points) {
     if (!points) return view.report.tasks;
     const auto wanted = slurm::expand_array_indexes(*points);
     if (!wanted)
         return base::fail(fmt::format("\"{}\" is not a list of points", *points), "--point",
                           "write it like 0,3-5", base::ExitCode::usage);
-    std::vector<TaskReport> out;
+    std::vector<status::TaskReport> out;
     for (const int number : *wanted) {
         const auto& tasks = view.report.tasks;
-        const auto found = std::find_if(tasks.begin(), tasks.end(), [&](const TaskReport& task) {
-            return task.number == number;
-        });
+        const auto found =
+            std::find_if(tasks.begin(), tasks.end(),
+                         [&](const status::TaskReport& task) { return task.number == number; });
         if (found == tasks.end())
             return base::fail(fmt::format("the sweep has no point {}", number), "--point",
                               fmt::format("its points are 0 to {}", view.sweep.points.size() - 1),
@@ -76,31 +78,31 @@ base::Result<std::vector<TaskReport>> chosen(const SweepView& view,
 
 Answer sweep_show(const SweepOptions& options) {
     const auto here = TRY(open_surroundings());
-    const auto view = TRY(open_sweep(here.store, here.slurm, job_key(options.job)));
+    const auto view = TRY(status::open_sweep(here.store, here.slurm, user::job_key(options.job)));
     const auto tasks = TRY(chosen(view, options.points));
-    std::vector<std::optional<Metric>> metrics(tasks.size());
-    if (!options.no_metric) metrics = TRY(metrics_of(here.store, view, tasks));
+    std::vector<std::optional<status::Metric>> metrics(tasks.size());
+    if (!options.no_metric) metrics = TRY(status::metrics_of(here.store, view, tasks));
     Value::Array values;
     for (std::size_t i = 0; i < tasks.size(); ++i)
-        values.push_back(point_value(view, tasks[i], metrics[i]));
-    return Outcome{std::move(values), point_columns};
+        values.push_back(status::point_value(view, tasks[i], metrics[i]));
+    return Outcome{std::move(values), status::point_columns};
 }
 
 Answer sweep_best(const SweepOptions& options) {
     const auto here = TRY(open_surroundings());
-    const auto view = TRY(open_sweep(here.store, here.slurm, job_key(options.job)));
+    const auto view = TRY(status::open_sweep(here.store, here.slurm, user::job_key(options.job)));
     if (!view.sweep.metric)
         return base::fail("the sweep has no metric by which its points could be compared",
                           view.report.job.key.job,
                           "give \"sweep.metric\" in the job file of the next one",
                           base::ExitCode::usage);
     const auto& tasks = view.report.tasks;
-    const auto metrics = TRY(metrics_of(here.store, view, tasks));
+    const auto metrics = TRY(status::metrics_of(here.store, view, tasks));
     std::optional<std::size_t> best;
-    const Metric nothing{.value = std::numeric_limits<double>::quiet_NaN(), .text = {}};
+    const status::Metric nothing{.value = std::numeric_limits<double>::quiet_NaN(), .text = {}};
     for (std::size_t i = 0; i < tasks.size(); ++i) {
         if (!metrics[i]) continue;
-        const Metric& other = best ? *metrics[*best] : nothing;
+        const status::Metric& other = best ? *metrics[*best] : nothing;
         if (metrics[i]->better_than(other, view.sweep.metric->goal)) best = i;
     }
     if (!best)
@@ -110,7 +112,7 @@ Answer sweep_best(const SweepOptions& options) {
                                       "logs of a point",
                                       view.sweep.metric->pattern, view.report.job.key.job),
                           base::ExitCode::not_found);
-    Value value = point_value(view, tasks[*best], metrics[*best]);
+    Value value = status::point_value(view, tasks[*best], metrics[*best]);
     const plan::Plan plan = view.plan_of(tasks[*best].number);
     const auto& directories = plan.directories;
     value.set("stdOutErr",
@@ -120,63 +122,63 @@ Answer sweep_best(const SweepOptions& options) {
         outputs.emplace_back(output.id,
                              output.path_host.empty() ? Value() : Value(output.path_host));
     value.set("outputDirectories", std::move(outputs));
-    return Outcome{std::move(value), point_columns};
+    return Outcome{std::move(value), status::point_columns};
 }
 
 Answer sweep_retry(const SweepOptions& options) {
     const auto here = TRY(open_surroundings());
-    const auto key = job_key(options.job);
+    const auto key = user::job_key(options.job);
     TRY(here.slurm.ping());
     TRY(here.store.job(key));
-    const base::FileDescriptor lock = TRY(lock_tasks(here.store.job_files(key)));
-    const auto view = TRY(open_sweep(here.store, here.slurm, key));
+    const base::FileDescriptor lock = TRY(submit::lock_tasks(here.store.job_files(key)));
+    const auto view = TRY(status::open_sweep(here.store, here.slurm, key));
     auto tasks = TRY(chosen(view, options.points));
     if (options.points) {
-        for (const TaskReport& task : tasks) {
+        for (const status::TaskReport& task : tasks) {
             if (!task.failed())
                 return base::fail(fmt::format("point {} has not failed: it is {}", task.number,
                                               slurm::to_string(task.state)),
                                   key.job, "leave it out", base::ExitCode::refused);
         }
     }
-    std::erase_if(tasks, [](const TaskReport& task) { return !task.failed(); });
+    std::erase_if(tasks, [](const status::TaskReport& task) { return !task.failed(); });
     if (tasks.empty()) {
         say("no point has failed, so none is queued again");
-        return Outcome{Value::Array{}, point_columns};
+        return Outcome{Value::Array{}, status::point_columns};
     }
     std::vector<int> numbers;
-    for (const TaskReport& task : tasks)
+    for (const status::TaskReport& task : tasks)
         numbers.push_back(task.number);
     const auto run =
-        TRY(run_tasks_again(here.store, here.slurm, view.plan, view.report.job, tasks));
+        TRY(submit::run_tasks_again(here.store, here.slurm, view.plan, view.report.job, tasks));
     say(fmt::format(
         "{} queued again as Slurm job {}: {}",
         numbers.size() == 1 ? "1 point is" : fmt::format("{} points are", numbers.size()),
         run.slurm_job_id, run.tasks));
-    const auto now = TRY(open_sweep(here.store, here.slurm, key));
+    const auto now = TRY(status::open_sweep(here.store, here.slurm, key));
     Value::Array values;
-    for (const TaskReport& task : now.report.tasks) {
+    for (const status::TaskReport& task : now.report.tasks) {
         if (std::binary_search(numbers.begin(), numbers.end(), task.number))
-            values.push_back(point_value(now, task, std::nullopt));
+            values.push_back(status::point_value(now, task, std::nullopt));
     }
-    return Outcome{std::move(values), point_columns};
+    return Outcome{std::move(values), status::point_columns};
 }
 
 Answer sweep_stop(const SweepOptions& options) {
     const auto here = TRY(open_surroundings());
-    const auto key = job_key(options.job);
-    const auto view = TRY(open_sweep(here.store, here.slurm, key));
+    const auto key = user::job_key(options.job);
+    const auto view = TRY(status::open_sweep(here.store, here.slurm, key));
     if (!TRY(confirm(options.yes))) return base::fail("operation cancelled");
     if (!options.queued_only) {
-        TRY(stop_jobs(here.store, here.slurm, {view.report.job}, !options.no_wait));
+        TRY(status::stop_jobs(here.store, here.slurm, {view.report.job}, !options.no_wait));
         return Outcome{};
     }
     TRY(here.slurm.ping());
     std::map<std::string, std::vector<int>> queued;
     std::vector<int> numbers;
-    for (const TaskReport& task : view.report.tasks)
+    for (const status::TaskReport& task : view.report.tasks)
         numbers.push_back(task.number);
-    const auto runs = runs_of(view.report.job, numbers);
+    const auto runs = status::runs_of(view.report.job, numbers);
     for (std::size_t i = 0; i < numbers.size(); ++i) {
         if (view.report.tasks[i].state == slurm::ExecutionState::queued)
             queued[runs[i].slurm_job_id].push_back(numbers[i]);

@@ -22,7 +22,7 @@
 #include "plan/paths.hpp"
 #include "status/history/timeline.hpp"
 
-namespace batchai::report {
+namespace batchai::status {
 
 namespace {
 
@@ -206,4 +206,4 @@ base::Result<Facts> collect(const record::JobFiles& files, const plan::Plan& pla
     return out;
 }
 
-}  // namespace batchai::report
+}  // namespace batchai::status

@@ -12,7 +12,7 @@
 // Reads the facts of a job from its directory and from the timelines of its ranks. Files that are
 // missing, damaged or too large make the report shorter, and never fail it, except for the records
 // of the attempts.
-namespace batchai::report {
+namespace batchai::status {
 
 struct Collect {
     Summary job;
@@ -30,4 +30,4 @@ inline constexpr std::size_t timeline_bytes = 48UL << 20U;  // of all ranks toge
 [[nodiscard]] std::vector<RankTimeline> read_timelines(const std::string& path,
                                                        std::size_t most_bytes = timeline_bytes);
 
-}  // namespace batchai::report
+}  // namespace batchai::status

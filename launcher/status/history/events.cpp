@@ -12,7 +12,7 @@
 #include "record/ended_by.hpp"
 #include "status/history/phases.hpp"
 
-namespace batchai::report {
+namespace batchai::status {
 
 namespace {
 
@@ -163,4 +163,4 @@ std::string line_of(const Event& event) {
                        job::printable(event.text));
 }
 
-}  // namespace batchai::report
+}  // namespace batchai::status

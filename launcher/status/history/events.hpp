@@ -8,7 +8,7 @@
 #include "status/history/facts.hpp"
 
 // What has happened to a job, in the order of time.
-namespace batchai::report {
+namespace batchai::status {
 
 struct Event {
     base::Time time{};
@@ -28,4 +28,4 @@ struct Event {
 // Returns one line of text without a newline, safe to print on a terminal.
 [[nodiscard]] std::string line_of(const Event& event);
 
-}  // namespace batchai::report
+}  // namespace batchai::status

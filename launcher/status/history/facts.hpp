@@ -15,7 +15,7 @@
 
 // What a report of a job is made of, as values. collect.hpp reads them from the job's directory;
 // everything else in this folder only looks at them.
-namespace batchai::report {
+namespace batchai::status {
 
 // What Slurm and the records say about the job as a whole, in the words of `job show`.
 struct Summary {
@@ -89,4 +89,4 @@ struct Facts {
     base::Time now{};
 };
 
-}  // namespace batchai::report
+}  // namespace batchai::status

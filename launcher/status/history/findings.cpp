@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace batchai::report {
+namespace batchai::status {
 
 namespace {
 
@@ -33,4 +33,4 @@ Findings judge(const Facts& facts) {
     return out;
 }
 
-}  // namespace batchai::report
+}  // namespace batchai::status

@@ -12,7 +12,7 @@
 #include "status/history/resources.hpp"
 #include "status/history/speed.hpp"
 
-namespace batchai::report {
+namespace batchai::status {
 
 // Everything that a report says, before it becomes a page or JSON.
 struct Findings {
@@ -28,4 +28,4 @@ struct Findings {
 // The facts must outlive what is returned.
 [[nodiscard]] Findings judge(const Facts& facts);
 
-}  // namespace batchai::report
+}  // namespace batchai::status

@@ -9,7 +9,7 @@
 
 #include "record/ended_by.hpp"
 
-namespace batchai::report {
+namespace batchai::status {
 
 namespace {
 
@@ -200,4 +200,4 @@ std::string why_no_speed(const Facts& facts, const Speed& speed) {
            "be told apart.";
 }
 
-}  // namespace batchai::report
+}  // namespace batchai::status

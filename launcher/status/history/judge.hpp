@@ -9,7 +9,7 @@
 #include "status/history/speed.hpp"
 
 // What could be better, and which setting to change. Nothing is read or asked here.
-namespace batchai::report {
+namespace batchai::status {
 
 struct Advice {
     std::string code;  // "preparation", "slowRank", …, for programs
@@ -25,4 +25,4 @@ struct Advice {
 // Says why nothing is known about the ranks' speed, and how to change that; empty if it is known.
 [[nodiscard]] std::string why_no_speed(const Facts& facts, const Speed& speed);
 
-}  // namespace batchai::report
+}  // namespace batchai::status

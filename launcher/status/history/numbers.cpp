@@ -7,7 +7,7 @@
 #include "job/syntax/utf8.hpp"
 #include "record/ended_by.hpp"
 
-namespace batchai::report {
+namespace batchai::status {
 
 namespace {
 
@@ -186,4 +186,4 @@ Value numbers_of(const Findings& findings) {
                          {"whyNoSteps", text_or_null(findings.why_no_speed)}};
 }
 
-}  // namespace batchai::report
+}  // namespace batchai::status

@@ -6,10 +6,10 @@
 #include "status/history/findings.hpp"
 
 // The report as JSON.
-namespace batchai::report {
+namespace batchai::status {
 
 [[nodiscard]] base::Value numbers_of(const Findings& findings);
 // Returns a list of {attempt, kind, node, rank, text, time}.
 [[nodiscard]] base::Value events_value(const std::vector<Event>& events);
 
-}  // namespace batchai::report
+}  // namespace batchai::status

@@ -10,7 +10,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-namespace batchai::report {
+namespace batchai::status {
 
 namespace {
 
@@ -158,4 +158,4 @@ std::string time_text(base::Time time) {
     return text;
 }
 
-}  // namespace batchai::report
+}  // namespace batchai::status

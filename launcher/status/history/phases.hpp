@@ -10,7 +10,7 @@
 
 // The phases of each attempt on each node, as bars on an axis of time. The terminal and the page
 // draw the same bars.
-namespace batchai::report {
+namespace batchai::status {
 
 struct Bar {
     std::string phase{};
@@ -56,4 +56,4 @@ struct AttemptBars {
 // Returns a time for people, in UTC: "2026-06-21 17:15:18".
 [[nodiscard]] std::string time_text(base::Time time);
 
-}  // namespace batchai::report
+}  // namespace batchai::status

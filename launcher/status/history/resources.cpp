@@ -7,7 +7,7 @@
 
 #include "status/history/phases.hpp"
 
-namespace batchai::report {
+namespace batchai::status {
 
 namespace {
 
@@ -116,4 +116,4 @@ std::vector<NodeResources> resources_of(const std::vector<NodeUsage>& usage, std
     return out;
 }
 
-}  // namespace batchai::report
+}  // namespace batchai::status

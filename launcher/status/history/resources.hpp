@@ -9,7 +9,7 @@
 #include "status/history/facts.hpp"
 
 // What the steps of an attempt have used on each node, over time.
-namespace batchai::report {
+namespace batchai::status {
 
 struct ResourcePoint {
     base::Time time{};
@@ -33,4 +33,4 @@ struct NodeResources {
 [[nodiscard]] std::vector<NodeResources> resources_of(const std::vector<record::NodeUsage>& usage,
                                                       std::size_t most);
 
-}  // namespace batchai::report
+}  // namespace batchai::status

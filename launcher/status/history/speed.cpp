@@ -5,7 +5,7 @@
 
 #include "status/history/phases.hpp"
 
-namespace batchai::report {
+namespace batchai::status {
 
 namespace {
 
@@ -184,4 +184,4 @@ Speed speed_of(const Timelines& timelines) {
     return speed;
 }
 
-}  // namespace batchai::report
+}  // namespace batchai::status

@@ -9,7 +9,7 @@
 #include "status/history/facts.hpp"
 
 // How fast the ranks were, and what they waited for, from their training steps.
-namespace batchai::report {
+namespace batchai::status {
 
 struct RankSpeed {
     int rank = 0;
@@ -60,4 +60,4 @@ inline constexpr double slow_share = 0.05;
 
 [[nodiscard]] double median(std::vector<double> numbers);  // 0 if there are none
 
-}  // namespace batchai::report
+}  // namespace batchai::status

@@ -10,7 +10,7 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 
-namespace batchai::report {
+namespace batchai::status {
 
 namespace {
 
@@ -280,4 +280,4 @@ std::optional<RankTimeline> TimelineParser::take() {
     return std::move(out_);
 }
 
-}  // namespace batchai::report
+}  // namespace batchai::status

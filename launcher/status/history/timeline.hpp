@@ -19,7 +19,7 @@
 // it has submitted something, submits nothing more, and goes on after everything has ended. As
 // backward goes on while its gradients travel, only the longest such pause in a step and the last
 // one count as waiting.
-namespace batchai::report {
+namespace batchai::status {
 
 class TimelineParser {
   public:
@@ -78,4 +78,4 @@ class TimelineParser {
     double last_ready_ = 0;
 };
 
-}  // namespace batchai::report
+}  // namespace batchai::status

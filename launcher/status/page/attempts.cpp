@@ -11,7 +11,7 @@
 #include "status/page/html.hpp"
 #include "status/page/page.hpp"
 
-namespace batchai::report {
+namespace batchai::status {
 
 namespace {
 
@@ -280,4 +280,4 @@ std::string attempts_section(const Findings& findings) {
     return out;
 }
 
-}  // namespace batchai::report
+}  // namespace batchai::status

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-namespace batchai::report {
+namespace batchai::status {
 
 namespace {
 
@@ -54,4 +54,4 @@ double round_up(double number) {
     return 10 * power;
 }
 
-}  // namespace batchai::report
+}  // namespace batchai::status

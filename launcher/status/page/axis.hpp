@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace batchai::report {
+namespace batchai::status {
 
 // The marks of an axis of time that is `seconds` long, from 0 on: round times, at most `most` of
 // them after the first.
@@ -17,4 +17,4 @@ struct Tick {
 // Returns a round number that is not less than `number`, and not much more.
 [[nodiscard]] double round_up(double number);
 
-}  // namespace batchai::report
+}  // namespace batchai::status

@@ -13,7 +13,7 @@
 #include "record/ended_by.hpp"
 #include "status/page/axis.hpp"
 
-namespace batchai::report {
+namespace batchai::status {
 
 namespace {
 
@@ -266,4 +266,4 @@ std::string chart_of(const Facts& facts, const std::vector<AttemptBars>& attempt
     return Chart(facts, style).take(attempts);
 }
 
-}  // namespace batchai::report
+}  // namespace batchai::status

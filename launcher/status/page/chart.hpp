@@ -8,7 +8,7 @@
 #include "status/history/phases.hpp"
 
 // The phases of each node on an axis of time, for the terminal.
-namespace batchai::report {
+namespace batchai::status {
 
 struct ChartStyle {
     int width = 80;  // of the terminal
@@ -20,4 +20,4 @@ struct ChartStyle {
 [[nodiscard]] std::string chart_of(const Facts& facts, const std::vector<AttemptBars>& attempts,
                                    const ChartStyle& style);
 
-}  // namespace batchai::report
+}  // namespace batchai::status

@@ -12,7 +12,7 @@
 #include "base/text.hpp"
 #include "job/syntax/utf8.hpp"
 
-namespace batchai::report {
+namespace batchai::status {
 
 namespace {
 
@@ -137,4 +137,4 @@ std::string legend(const std::vector<LegendEntry>& entries) {
     return out + "</p>\n";
 }
 
-}  // namespace batchai::report
+}  // namespace batchai::status

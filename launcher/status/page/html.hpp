@@ -10,7 +10,7 @@
 #include "status/page/axis.hpp"
 
 // The parts that a page is made of.
-namespace batchai::report {
+namespace batchai::status {
 
 // Returns the text for an element or an attribute in quotes. Markup of the text becomes visible,
 // characters that could hide or reorder text become U+FFFD, and a long text is cut.
@@ -45,4 +45,4 @@ struct LegendEntry {
 };
 [[nodiscard]] std::string legend(const std::vector<LegendEntry>& entries);
 
-}  // namespace batchai::report
+}  // namespace batchai::status

@@ -8,7 +8,7 @@
 #include "status/page/html.hpp"
 #include "status/page/style.hpp"
 
-namespace batchai::report {
+namespace batchai::status {
 
 namespace {
 
@@ -179,4 +179,4 @@ std::string page_of(const Findings& findings) {
     return out + "</main>\n</body>\n</html>\n";
 }
 
-}  // namespace batchai::report
+}  // namespace batchai::status

@@ -7,7 +7,7 @@
 
 // The report as one page of HTML that needs nothing else: no script, no font, no picture, no
 // network. Whatever the job's records have, the page shows it as text.
-namespace batchai::report {
+namespace batchai::status {
 
 [[nodiscard]] std::string page_of(const Findings& findings);
 
@@ -15,4 +15,4 @@ namespace batchai::report {
 [[nodiscard]] std::string attempts_section(const Findings& findings);
 [[nodiscard]] std::string speed_section(const Findings& findings);
 
-}  // namespace batchai::report
+}  // namespace batchai::status

@@ -8,7 +8,7 @@
 #include "status/page/html.hpp"
 #include "status/page/page.hpp"
 
-namespace batchai::report {
+namespace batchai::status {
 
 namespace {
 
@@ -136,4 +136,4 @@ std::string speed_section(const Findings& findings) {
     return out;
 }
 
-}  // namespace batchai::report
+}  // namespace batchai::status

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-namespace batchai::report {
+namespace batchai::status {
 
 // The style sheet of the page. Its colours can be told apart by people who do not see all colours.
 inline constexpr std::string_view page_style = R"css(
@@ -114,4 +114,4 @@ footer { margin-top: 2.5rem; color: var(--faint); font-size: .85rem; }
 }
 )css";
 
-}  // namespace batchai::report
+}  // namespace batchai::status

@@ -9,7 +9,7 @@
 #include "base/text.hpp"
 #include "status/job_logs.hpp"
 
-namespace batchai::cli {
+namespace batchai::status {
 
 namespace {
 
@@ -105,4 +105,4 @@ base::Result<std::optional<Metric>> metric_of(const LogsOfTask& task,
     return best;
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::status

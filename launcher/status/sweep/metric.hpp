@@ -12,7 +12,7 @@
 #include "record/job_files.hpp"
 
 // The number by which the points of a sweep are compared.
-namespace batchai::cli {
+namespace batchai::status {
 
 struct Metric {
     double value = 0;  // may be infinite, or not a number, if the ranks have printed such a word
@@ -60,4 +60,4 @@ struct LogsOfTask {
 [[nodiscard]] base::Result<std::optional<Metric>> metric_of(const LogsOfTask& task,
                                                             const job::SweepMetric& settings);
 
-}  // namespace batchai::cli
+}  // namespace batchai::status

@@ -19,7 +19,7 @@
 #include "record/sweep_file.hpp"
 #include "status/output_directory.hpp"
 
-namespace batchai::cli {
+namespace batchai::status {
 
 base::Result<void> check_array_size(const slurm::Client& client, const plan::Sweep& sweep) {
     const auto configuration = TRY(client.configuration());
@@ -36,7 +36,7 @@ base::Result<void> check_array_size(const slurm::Client& client, const plan::Swe
 }
 
 std::string points_table(const plan::Sweep& sweep) {
-    Table table{.headers = {"Point"}, .rows = {}};
+    cli::Table table{.headers = {"Point"}, .rows = {}};
     for (const std::string& name : sweep.parameters)
         table.headers.push_back(name);
     for (std::size_t i = 0; i < sweep.points.size(); ++i) {
@@ -45,7 +45,7 @@ std::string points_table(const plan::Sweep& sweep) {
             row.push_back(job::printable(value));
         table.rows.push_back(std::move(row));
     }
-    return format_table(table);
+    return cli::format_table(table);
 }
 
 plan::Plan SweepView::plan_of(int point) const {
@@ -95,7 +95,7 @@ base::Result<std::vector<std::optional<Metric>>> metrics_of(const store::Store& 
     const auto unread = std::count_if(errors.begin(), errors.end(),
                                       [](const auto& error) { return error.has_value(); });
     if (unread > 0)
-        warn(fmt::format(
+        cli::warn(fmt::format(
             "the output of {} of {} points cannot be read, so their metric is missing: {}", unread,
             tasks.size(), (*std::find_if(errors.begin(), errors.end(), [](const auto& error) {
                               return error.has_value();
@@ -106,7 +106,7 @@ base::Result<std::vector<std::optional<Metric>>> metrics_of(const store::Store& 
 namespace {
 
 // Shows a text that is a number as such, so that a query can sort by it.
-Value value_of(const std::string& text) {
+base::Value value_of(const std::string& text) {
     const bool looks_like_one =
         !text.empty() && (text.front() == '-' || (text.front() >= '0' && text.front() <= '9')) &&
         text.back() >= '0' && text.back() <= '9';
@@ -117,16 +117,16 @@ Value value_of(const std::string& text) {
     return std::move(*parsed);
 }
 
-Value metric_value(const std::optional<Metric>& metric) {
+base::Value metric_value(const std::optional<Metric>& metric) {
     if (!metric) return nullptr;
-    return std::isfinite(metric->value) ? Value(metric->value) : Value(metric->text);
+    return std::isfinite(metric->value) ? base::Value(metric->value) : base::Value(metric->text);
 }
 
-Value time_value(const std::optional<base::Time>& time) {
-    return time ? Value(base::to_iso8601(*time)) : Value();
+base::Value time_value(const std::optional<base::Time>& time) {
+    return time ? base::Value(base::to_iso8601(*time)) : base::Value();
 }
 
-Value seconds_of(const TaskReport& task) {
+base::Value seconds_of(const TaskReport& task) {
     const auto start = start_of(task);
     if (!start) return nullptr;
     const auto end = end_of(task).value_or(base::now());
@@ -134,7 +134,7 @@ Value seconds_of(const TaskReport& task) {
     return std::max(0.0, static_cast<double>(seconds.count()) / 1000);
 }
 
-std::string cell(const Value& value) {
+std::string cell(const base::Value& value) {
     if (const auto* text = value.string()) return job::printable(*text);
     if (const auto* number = value.integer()) return std::to_string(*number);
     if (const auto* number = value.real()) return fmt::format("{}", *number);
@@ -144,9 +144,9 @@ std::string cell(const Value& value) {
 
 }  // namespace
 
-Value point_value(const SweepView& view, const TaskReport& task,
-                  const std::optional<Metric>& metric) {
-    Value::Object parameters;
+base::Value point_value(const SweepView& view, const TaskReport& task,
+                        const std::optional<Metric>& metric) {
+    base::Value::Object parameters;
     const plan::SweepPoint& point = view.sweep.points.at(static_cast<std::size_t>(task.number));
     for (std::size_t i = 0; i < point.size(); ++i)
         parameters.emplace_back(view.sweep.parameters[i], value_of(point[i]));
@@ -155,34 +155,35 @@ Value point_value(const SweepView& view, const TaskReport& task,
     const auto nodes = task.attempt ? task.attempt->nodes
                        : slurm      ? slurm->nodes
                                     : std::vector<std::string>();
-    return Value::Object{
+    return base::Value::Object{
         {"point", task.number},
         {"parameters", std::move(parameters)},
         {"executionState", slurm::to_string(task.state)},
-        {"exitCode", code ? Value(*code) : Value()},
-        {"attempt", task.attempt ? Value(task.attempt->number) : Value()},
-        {"node", nodes.empty() ? Value() : Value(fmt::format("{}", fmt::join(nodes, ",")))},
+        {"exitCode", code ? base::Value(*code) : base::Value()},
+        {"attempt", task.attempt ? base::Value(task.attempt->number) : base::Value()},
+        {"node",
+         nodes.empty() ? base::Value() : base::Value(fmt::format("{}", fmt::join(nodes, ",")))},
         {"metric", metric_value(metric)},
         {"startTime", time_value(start_of(task))},
         {"endTime", time_value(end_of(task))},
         {"duration", seconds_of(task)},
         {"slurmJobId",
-         slurm ? Value(fmt::format("{}_{}", slurm->array_id, task.number)) : Value()}};
+         slurm ? base::Value(fmt::format("{}_{}", slurm->array_id, task.number)) : base::Value()}};
 }
 
-Table point_columns(const Value& value) {
-    const Value::Array one{value};
-    const Value::Array& points = value.is_array() ? *value.array() : one;
+cli::Table point_columns(const base::Value& value) {
+    const base::Value::Array one{value};
+    const base::Value::Array& points = value.is_array() ? *value.array() : one;
     if (points.empty()) return {};
-    Table table{.headers = {"Point"}, .rows = {}};
-    const Value::Object no_parameters;
+    cli::Table table{.headers = {"Point"}, .rows = {}};
+    const base::Value::Object no_parameters;
     const auto* names = points.front()["parameters"].object();
     if (names == nullptr) names = &no_parameters;
     for (const auto& [name, unused] : *names)
         table.headers.push_back(name);
     for (const char* header : {"State", "Exit code", "Node", "Metric", "Duration"})
         table.headers.emplace_back(header);
-    for (const Value& point : points) {
+    for (const base::Value& point : points) {
         std::vector<std::string> row{cell(point["point"])};
         for (const auto& [name, unused] : *names)
             row.push_back(cell(point["parameters"][name]));
@@ -197,13 +198,14 @@ Table point_columns(const Value& value) {
     return table;
 }
 
-Table sweep_columns(const Value& value) {
+cli::Table sweep_columns(const base::Value& value) {
     const auto* sweeps = value.array();
     if (sweeps == nullptr || sweeps->empty()) return {};
-    Table table{.headers = {"Name", "Points", "Queued", "Running", "Succeeded", "Failed", "State"},
-                .rows = {}};
-    for (const Value& sweep : *sweeps) {
-        const Value& counts = sweep["taskStateCounts"];
+    cli::Table table{
+        .headers = {"Name", "Points", "Queued", "Running", "Succeeded", "Failed", "State"},
+        .rows = {}};
+    for (const base::Value& sweep : *sweeps) {
+        const base::Value& counts = sweep["taskStateCounts"];
         table.rows.push_back({cell(sweep["name"]), cell(counts["total"]), cell(counts["queued"]),
                               cell(counts["running"]), cell(counts["succeeded"]),
                               cell(counts["failed"]), cell(sweep["executionState"])});
@@ -211,4 +213,4 @@ Table sweep_columns(const Value& value) {
     return table;
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::status

@@ -15,7 +15,7 @@
 #include "store/store.hpp"
 
 // The points of a sweep, as `batchai sweep` and `job create --dry-run` show them.
-namespace batchai::cli {
+namespace batchai::status {
 
 // Refuses an array that is larger than Slurm takes (MaxArraySize).
 [[nodiscard]] base::Result<void> check_array_size(const slurm::Client& client,
@@ -46,11 +46,11 @@ struct SweepView {
     const store::Store& store, const SweepView& view, const std::vector<TaskReport>& tasks);
 
 // {point, parameters: {…}, executionState, exitCode, node, metric, duration, …}
-[[nodiscard]] Value point_value(const SweepView& view, const TaskReport& task,
-                                const std::optional<Metric>& metric);
+[[nodiscard]] base::Value point_value(const SweepView& view, const TaskReport& task,
+                                      const std::optional<Metric>& metric);
 
 // Has a column for each parameter.
-[[nodiscard]] Table point_columns(const Value& value);
-[[nodiscard]] Table sweep_columns(const Value& value);
+[[nodiscard]] cli::Table point_columns(const base::Value& value);
+[[nodiscard]] cli::Table sweep_columns(const base::Value& value);
 
-}  // namespace batchai::cli
+}  // namespace batchai::status

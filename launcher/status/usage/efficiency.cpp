@@ -14,7 +14,7 @@
 
 #include "status/output_directory.hpp"
 
-namespace batchai::cli {
+namespace batchai::status {
 
 namespace {
 
@@ -238,41 +238,41 @@ Efficiency efficiency(const EfficiencyFacts& facts) {
 
 namespace {
 
-Value rounded(const std::optional<double>& number) {
-    return number ? Value(std::round(*number * 10) / 10) : Value();
+base::Value rounded(const std::optional<double>& number) {
+    return number ? base::Value(std::round(*number * 10) / 10) : base::Value();
 }
 
-Value or_null(const std::optional<std::int64_t>& number) {
-    return number ? Value(*number) : Value();
+base::Value or_null(const std::optional<std::int64_t>& number) {
+    return number ? base::Value(*number) : base::Value();
 }
 
-Value text_or_null(const std::string& text) {
-    return text.empty() ? Value() : Value(text);
+base::Value text_or_null(const std::string& text) {
+    return text.empty() ? base::Value() : base::Value(text);
 }
 
 }  // namespace
 
-Value to_value(const Efficiency& use) {
+base::Value to_value(const Efficiency& use) {
     std::optional<double> cpu_percent;
     if (use.cpu_seconds && use.cpu_seconds_allocated.value_or(0) > 0)
         cpu_percent = 100 * *use.cpu_seconds / *use.cpu_seconds_allocated;
-    Value::Array sentences;
+    base::Value::Array sentences;
     for (const std::string& sentence : use.advice)
         sentences.emplace_back(sentence);
-    return Value::Object{{"advice", std::move(sentences)},
-                         {"cpuPercent", rounded(cpu_percent)},
-                         {"cpuSeconds", rounded(use.cpu_seconds)},
-                         {"cpuSecondsAllocated", rounded(use.cpu_seconds_allocated)},
-                         {"gpuBusyPercent", rounded(use.gpu_busy_percent)},
-                         {"gpus", use.gpus},
-                         {"memoryPeakBytes", or_null(use.memory_peak)},
-                         {"memoryPeakNode", text_or_null(use.memory_peak_node)},
-                         {"memoryRequestedBytes", or_null(use.memory_requested)},
-                         {"preparationSeconds", rounded(use.preparation_seconds)},
-                         {"queueSeconds", rounded(use.queue_seconds)},
-                         {"runSeconds", rounded(use.run_seconds)},
-                         {"source", text_or_null(use.source)},
-                         {"taskMemoryPeakBytes", or_null(use.task_memory_peak)}};
+    return base::Value::Object{{"advice", std::move(sentences)},
+                               {"cpuPercent", rounded(cpu_percent)},
+                               {"cpuSeconds", rounded(use.cpu_seconds)},
+                               {"cpuSecondsAllocated", rounded(use.cpu_seconds_allocated)},
+                               {"gpuBusyPercent", rounded(use.gpu_busy_percent)},
+                               {"gpus", use.gpus},
+                               {"memoryPeakBytes", or_null(use.memory_peak)},
+                               {"memoryPeakNode", text_or_null(use.memory_peak_node)},
+                               {"memoryRequestedBytes", or_null(use.memory_requested)},
+                               {"preparationSeconds", rounded(use.preparation_seconds)},
+                               {"queueSeconds", rounded(use.queue_seconds)},
+                               {"runSeconds", rounded(use.run_seconds)},
+                               {"source", text_or_null(use.source)},
+                               {"taskMemoryPeakBytes", or_null(use.task_memory_peak)}};
 }
 
 namespace {
@@ -319,4 +319,4 @@ base::Result<std::optional<Efficiency>> efficiency_of_job(const store::Store& st
                        .succeeded = report.state == slurm::ExecutionState::succeeded});
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::status

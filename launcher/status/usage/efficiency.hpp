@@ -18,7 +18,7 @@
 #include "store/store.hpp"
 
 // What a job has used of what it has asked for, in its newest attempt.
-namespace batchai::cli {
+namespace batchai::status {
 
 struct Efficiency {
     // "samples" of the nodes, Slurm's "accounting", or empty: nobody has counted.
@@ -54,7 +54,7 @@ struct EfficiencyFacts {
 
 // Pure.
 [[nodiscard]] Efficiency efficiency(const EfficiencyFacts& facts);
-[[nodiscard]] Value to_value(const Efficiency& efficiency);
+[[nodiscard]] base::Value to_value(const Efficiency& efficiency);
 
 // Reads the records of the job, and asks accounting if they say nothing. Returns nothing if the job
 // has not started.
@@ -62,4 +62,4 @@ struct EfficiencyFacts {
                                                                         const slurm::Client& client,
                                                                         const JobReport& report);
 
-}  // namespace batchai::cli
+}  // namespace batchai::status

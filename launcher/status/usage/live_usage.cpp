@@ -12,7 +12,7 @@
 
 #include "base/text.hpp"
 
-namespace batchai::cli {
+namespace batchai::status {
 
 namespace {
 
@@ -146,38 +146,38 @@ base::Result<TopOrder> top_order(std::string_view word) {
 namespace {
 
 // What a script computes with has no digits that mean nothing.
-Value rounded(const std::optional<double>& number) {
-    return number ? Value(std::round(*number * 10) / 10) : Value();
+base::Value rounded(const std::optional<double>& number) {
+    return number ? base::Value(std::round(*number * 10) / 10) : base::Value();
 }
 
-Value or_null(std::int64_t number) {
-    return number > 0 ? Value(number) : Value();
+base::Value or_null(std::int64_t number) {
+    return number > 0 ? base::Value(number) : base::Value();
 }
 
 template <typename Number>
-Value or_null(const std::optional<Number>& number) {
-    return number ? Value(*number) : Value();
+base::Value or_null(const std::optional<Number>& number) {
+    return number ? base::Value(*number) : base::Value();
 }
 
-Value to_value(const LiveRank& rank) {
-    return Value::Object{{"rank", rank.rank},
-                         {"cpuPercent", rounded(rank.cpu_percent)},
-                         {"memoryBytes", rank.memory},
-                         {"threads", or_null(rank.threads)},
-                         {"readBytesPerSecond", rounded(rank.read)},
-                         {"writtenBytesPerSecond", rounded(rank.written)}};
+base::Value to_value(const LiveRank& rank) {
+    return base::Value::Object{{"rank", rank.rank},
+                               {"cpuPercent", rounded(rank.cpu_percent)},
+                               {"memoryBytes", rank.memory},
+                               {"threads", or_null(rank.threads)},
+                               {"readBytesPerSecond", rounded(rank.read)},
+                               {"writtenBytesPerSecond", rounded(rank.written)}};
 }
 
-Value to_value(const record::GpuUsage& gpu) {
-    return Value::Object{{"gpu", gpu.index},
-                         {"busyPercent", or_null(gpu.busy)},
-                         {"memoryBytes", or_null(gpu.memory)},
-                         {"powerWatts", or_null(gpu.watts)}};
+base::Value to_value(const record::GpuUsage& gpu) {
+    return base::Value::Object{{"gpu", gpu.index},
+                               {"busyPercent", or_null(gpu.busy)},
+                               {"memoryBytes", or_null(gpu.memory)},
+                               {"powerWatts", or_null(gpu.watts)}};
 }
 
 template <typename Item>
-Value::Array to_values(const std::vector<Item>& items) {
-    Value::Array out;
+base::Value::Array to_values(const std::vector<Item>& items) {
+    base::Value::Array out;
     for (const Item& item : items)
         out.push_back(to_value(item));
     return out;
@@ -185,25 +185,25 @@ Value::Array to_values(const std::vector<Item>& items) {
 
 }  // namespace
 
-Value to_value(const std::vector<LiveNode>& nodes) {
-    Value::Array out;
+base::Value to_value(const std::vector<LiveNode>& nodes) {
+    base::Value::Array out;
     for (const LiveNode& node : nodes)
-        out.push_back(Value::Object{{"node", node.node},
-                                    {"step", node.step},
-                                    {"slurmStep", node.number},
-                                    {"sampleAgeSeconds", rounded(node.age)},
-                                    {"cpus", or_null(node.cpus)},
-                                    {"cpuPercent", rounded(node.cpu_percent)},
-                                    {"memoryBytes", node.memory},
-                                    {"memoryPeakBytes", node.peak},
-                                    {"memoryLimitBytes", or_null(node.memory_limit)},
-                                    {"threads", node.threads},
-                                    {"readBytesPerSecond", rounded(node.read)},
-                                    {"writtenBytesPerSecond", rounded(node.written)},
-                                    {"receivedBytesPerSecond", rounded(node.received)},
-                                    {"sentBytesPerSecond", rounded(node.sent)},
-                                    {"gpus", to_values(node.gpus)},
-                                    {"ranks", to_values(node.ranks)}});
+        out.push_back(base::Value::Object{{"node", node.node},
+                                          {"step", node.step},
+                                          {"slurmStep", node.number},
+                                          {"sampleAgeSeconds", rounded(node.age)},
+                                          {"cpus", or_null(node.cpus)},
+                                          {"cpuPercent", rounded(node.cpu_percent)},
+                                          {"memoryBytes", node.memory},
+                                          {"memoryPeakBytes", node.peak},
+                                          {"memoryLimitBytes", or_null(node.memory_limit)},
+                                          {"threads", node.threads},
+                                          {"readBytesPerSecond", rounded(node.read)},
+                                          {"writtenBytesPerSecond", rounded(node.written)},
+                                          {"receivedBytesPerSecond", rounded(node.received)},
+                                          {"sentBytesPerSecond", rounded(node.sent)},
+                                          {"gpus", to_values(node.gpus)},
+                                          {"ranks", to_values(node.ranks)}});
     return out;
 }
 
@@ -271,10 +271,10 @@ void sort_items(std::vector<Item>& items, TopOrder order) {
     });
 }
 
-Table nodes_table(const std::vector<LiveNode>& nodes) {
+cli::Table nodes_table(const std::vector<LiveNode>& nodes) {
     const bool gpus = std::any_of(nodes.begin(), nodes.end(),
                                   [](const LiveNode& node) { return !node.gpus.empty(); });
-    Table table{.headers = {"Node", "CPU%", "Mem MiB", "Peak"}, .rows = {}};
+    cli::Table table{.headers = {"Node", "CPU%", "Mem MiB", "Peak"}, .rows = {}};
     if (gpus) table.headers.insert(table.headers.end(), {"GPU%", "GPU MiB", "Watt"});
     table.headers.insert(table.headers.end(),
                          {"Recv MiB/s", "Sent", "Read MiB/s", "Write", "Threads", "Age s"});
@@ -298,12 +298,13 @@ Table nodes_table(const std::vector<LiveNode>& nodes) {
     return table;
 }
 
-Table ranks_table(const std::vector<LiveRank>& ranks) {
+cli::Table ranks_table(const std::vector<LiveRank>& ranks) {
     const bool steps = std::any_of(ranks.begin(), ranks.end(), [&](const LiveRank& rank) {
         return rank.number != ranks.front().number;
     });
-    Table table{.headers = {"Rank", "Node", "CPU%", "Mem MiB", "Threads", "Read MiB/s", "Write"},
-                .rows = {}};
+    cli::Table table{
+        .headers = {"Rank", "Node", "CPU%", "Mem MiB", "Threads", "Read MiB/s", "Write"},
+        .rows = {}};
     if (steps) table.headers.emplace_back("Step");
     for (const LiveRank& rank : ranks) {
         table.rows.push_back({std::to_string(rank.rank), rank.node, whole(rank.cpu_percent),
@@ -323,13 +324,13 @@ std::size_t width_of(const std::string& text) {
 }
 
 // Leaves out columns at the end until the lines are short enough; the first two stay.
-std::string fitting(Table table, std::size_t width) {
-    std::string text = format_table(table);
+std::string fitting(cli::Table table, std::size_t width) {
+    std::string text = cli::format_table(table);
     while (width > 0 && width_of(text) > width && table.headers.size() > 2) {
         table.headers.pop_back();
         for (auto& row : table.rows)
             row.pop_back();
-        text = format_table(table);
+        text = cli::format_table(table);
     }
     return text;
 }
@@ -373,4 +374,4 @@ std::string top_text(const std::vector<LiveNode>& nodes, TopOrder order, TopSize
     return lower.empty() ? upper : upper + '\n' + lower;
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::status

@@ -15,7 +15,7 @@
 #include "record/usage.hpp"
 
 // What `job top` shows: what the steps of a running job use now. Pure.
-namespace batchai::cli {
+namespace batchai::status {
 
 // Between the last two samples.
 struct LiveRank {
@@ -55,7 +55,7 @@ struct LiveNode {
 enum class TopOrder { node, rank, cpu, memory, read, write, network };
 [[nodiscard]] base::Result<TopOrder> top_order(std::string_view word);
 
-[[nodiscard]] Value to_value(const std::vector<LiveNode>& nodes);
+[[nodiscard]] base::Value to_value(const std::vector<LiveNode>& nodes);
 
 // Returns two tables, the first of the nodes and their GPUs, the second of the ranks, that fit in
 // `width` columns and `height` lines. 0: as large as they are. Columns that do not fit are left
@@ -67,4 +67,4 @@ struct TopSize {
 [[nodiscard]] std::string top_text(const std::vector<LiveNode>& nodes, TopOrder order,
                                    TopSize size);
 
-}  // namespace batchai::cli
+}  // namespace batchai::status

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace batchai::reach {
+namespace batchai::visit {
 
 namespace {
 
@@ -145,4 +145,4 @@ std::optional<Frame> FrameReader::next() {
     return frame;
 }
 
-}  // namespace batchai::reach
+}  // namespace batchai::visit

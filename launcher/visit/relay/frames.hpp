@@ -16,7 +16,7 @@
 // connection. Each side may send as many bytes of data on a channel as the other has room for: at
 // first `window`, and then what `credit` adds. So a connection that nobody reads stops only itself,
 // and no side keeps more than `window` bytes for a channel.
-namespace batchai::reach {
+namespace batchai::visit {
 
 // The node's side begins with this text. What comes before it is what a prolog of Slurm has
 // printed.
@@ -87,4 +87,4 @@ class FrameReader {
     std::string fault_;
 };
 
-}  // namespace batchai::reach
+}  // namespace batchai::visit

@@ -6,7 +6,7 @@
 
 #include <netinet/in.h>
 
-namespace batchai::reach {
+namespace batchai::visit {
 
 namespace {
 
@@ -59,4 +59,4 @@ Listening listening_on(std::uint16_t port, const std::vector<SocketRow>& rows, u
     return {.state = here.empty() ? PortState::silent : PortState::foreign};
 }
 
-}  // namespace batchai::reach
+}  // namespace batchai::visit

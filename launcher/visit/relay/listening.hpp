@@ -8,7 +8,7 @@
 #include "visit/relay/frames.hpp"
 #include "visit/relay/socket_table.hpp"
 
-namespace batchai::reach {
+namespace batchai::visit {
 
 // What listens on a port of this host, as seen from this host.
 struct Listening {
@@ -25,4 +25,4 @@ struct Listening {
 [[nodiscard]] Listening listening_on(std::uint16_t port, const std::vector<SocketRow>& rows,
                                      uid_t user);
 
-}  // namespace batchai::reach
+}  // namespace batchai::visit

@@ -12,7 +12,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 
-namespace batchai::reach {
+namespace batchai::visit {
 
 namespace {
 
@@ -184,4 +184,4 @@ std::optional<uid_t> user_of_peer(int connection) {
     return is_connected(connection) ? user : std::nullopt;
 }
 
-}  // namespace batchai::reach
+}  // namespace batchai::visit

@@ -15,7 +15,7 @@
 
 // The kernel's table of TCP sockets, /proc/net/tcp and /proc/net/tcp6, in which every user can see
 // whose socket each is.
-namespace batchai::reach {
+namespace batchai::visit {
 
 // An address and a port. IPv4 addresses are kept as "::ffff:a.b.c.d", because a connection from an
 // IPv6 socket to an IPv4 address is in the table of IPv6 in this form.
@@ -62,4 +62,4 @@ struct SocketRow {
 // else at any time: the answer counts only if the connection is still the same afterwards.
 [[nodiscard]] std::optional<uid_t> user_of_peer(int connection);
 
-}  // namespace batchai::reach
+}  // namespace batchai::visit

@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-namespace batchai::reach {
+namespace batchai::visit {
 
 namespace {
 
@@ -458,4 +458,4 @@ base::Result<void> serve_node(int input, int output) {
     }
 }
 
-}  // namespace batchai::reach
+}  // namespace batchai::visit

@@ -17,7 +17,7 @@
 #include "visit/relay/frames.hpp"
 #include "visit/relay/listening.hpp"
 
-namespace batchai::reach {
+namespace batchai::visit {
 
 // The connections of one side, and the two descriptors that lead to the other side. A connection
 // that nobody reads, or a slow other side, holds up no other connection: see frames.hpp.
@@ -131,4 +131,4 @@ class CommandSide final : public Tunnel {
 // processes of the user's listen there. Returns when the command is gone.
 [[nodiscard]] base::Result<void> serve_node(int input, int output);
 
-}  // namespace batchai::reach
+}  // namespace batchai::visit

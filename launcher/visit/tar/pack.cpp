@@ -14,7 +14,7 @@
 #include "base/file.hpp"
 #include "visit/tar/writer.hpp"
 
-namespace batchai::reach {
+namespace batchai::visit {
 
 namespace {
 
@@ -123,4 +123,4 @@ base::Result<Packed> pack(const fs::path& source, const PackNames& names,
     return packer.packed();
 }
 
-}  // namespace batchai::reach
+}  // namespace batchai::visit

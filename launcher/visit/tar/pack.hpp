@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 
-namespace batchai::reach {
+namespace batchai::visit {
 
 struct Packed {
     std::uint64_t files = 0;
@@ -30,4 +30,4 @@ struct PackNames {
                                         const std::function<bool(std::string_view)>& write,
                                         const std::function<void(const std::string&)>& remark);
 
-}  // namespace batchai::reach
+}  // namespace batchai::visit

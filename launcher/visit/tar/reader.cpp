@@ -8,7 +8,7 @@
 
 #include "base/text.hpp"
 
-namespace batchai::reach {
+namespace batchai::visit {
 
 namespace {
 
@@ -212,4 +212,4 @@ base::Result<void> TarReader::take_pax(std::string_view text) {
     return {};
 }
 
-}  // namespace batchai::reach
+}  // namespace batchai::visit

@@ -11,7 +11,7 @@
 
 // The stream of tar(1): that of POSIX, with the long names of GNU and of pax. No files are touched
 // here.
-namespace batchai::reach {
+namespace batchai::visit {
 
 inline constexpr std::size_t tar_block = 512;
 
@@ -62,4 +62,4 @@ class TarReader {
     int empty_blocks_ = 0;
 };
 
-}  // namespace batchai::reach
+}  // namespace batchai::visit

@@ -12,7 +12,7 @@
 
 #include "base/ids.hpp"
 
-namespace batchai::reach {
+namespace batchai::visit {
 
 namespace {
 
@@ -160,4 +160,4 @@ base::Result<void> Unpacker::complete() {
     return {};
 }
 
-}  // namespace batchai::reach
+}  // namespace batchai::visit

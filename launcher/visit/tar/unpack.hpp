@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "visit/tar/reader.hpp"
 
-namespace batchai::reach {
+namespace batchai::visit {
 
 // Writes the files of a tar stream below a directory, and nowhere else: the stream is not trusted.
 // Every entry must be `top` of the stream or below it, and gets the name `name` instead. A name
@@ -69,4 +69,4 @@ class Unpacker {
     std::uint64_t files_ = 0;
 };
 
-}  // namespace batchai::reach
+}  // namespace batchai::visit

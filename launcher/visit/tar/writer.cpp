@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-namespace batchai::reach {
+namespace batchai::visit {
 
 namespace {
 
@@ -70,4 +70,4 @@ std::string tar_end() {
     return std::string(2 * tar_block, '\0');
 }
 
-}  // namespace batchai::reach
+}  // namespace batchai::visit

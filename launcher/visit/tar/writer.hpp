@@ -5,7 +5,7 @@
 
 #include "visit/tar/reader.hpp"
 
-namespace batchai::reach {
+namespace batchai::visit {
 
 // Returns the header of a file or directory, in a form that every tar(1) reads. The owner is not in
 // it.
@@ -17,4 +17,4 @@ namespace batchai::reach {
 // Returns what ends a stream.
 [[nodiscard]] std::string tar_end();
 
-}  // namespace batchai::reach
+}  // namespace batchai::visit

@@ -14,7 +14,7 @@
 #include "base/temporary_directory.hpp"
 #include "image/credentials.hpp"
 
-namespace batchai::cli {
+namespace batchai::admin {
 
 namespace {
 
@@ -186,4 +186,4 @@ TEST_F(Archive, IsRefusedIfSecretsCannotBeRead) {
 
 }  // namespace
 
-}  // namespace batchai::cli
+}  // namespace batchai::admin

@@ -3,7 +3,7 @@
 
 #include "clusters/file.hpp"
 
-namespace batchai::cli {
+namespace batchai::clusters {
 namespace {
 
 using store::ScaleSettings;
@@ -84,4 +84,4 @@ TEST(ClusterFile, ThatIsNoJsonNamesThePlace) {
 }
 
 }  // namespace
-}  // namespace batchai::cli
+}  // namespace batchai::clusters

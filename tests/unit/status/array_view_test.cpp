@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace batchai::cli {
+namespace batchai::status {
 namespace {
 
 using slurm::ExecutionState;
@@ -109,4 +109,4 @@ TEST(Representative, IsTheFirstInTheStateOfTheJob) {
 }
 
 }  // namespace
-}  // namespace batchai::cli
+}  // namespace batchai::status

@@ -7,7 +7,7 @@
 #include "facts.hpp"
 #include "status/page/axis.hpp"
 
-namespace batchai::report {
+namespace batchai::status {
 namespace {
 
 using testing::HasSubstr;
@@ -100,4 +100,4 @@ TEST(Ticks, AreRoundTimes) {
 }
 
 }  // namespace
-}  // namespace batchai::report
+}  // namespace batchai::status

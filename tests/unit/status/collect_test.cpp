@@ -12,7 +12,7 @@
 #include "facts.hpp"
 #include "tests/unit/base/scratch.hpp"
 
-namespace batchai::report {
+namespace batchai::status {
 namespace {
 
 using testing::HasSubstr;
@@ -135,4 +135,4 @@ TEST(Collect, ReadsTheRecords) {
 }
 
 }  // namespace
-}  // namespace batchai::report
+}  // namespace batchai::status

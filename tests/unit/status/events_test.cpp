@@ -8,7 +8,7 @@
 #include "status/history/numbers.hpp"
 #include "status/history/phases.hpp"
 
-namespace batchai::report {
+namespace batchai::status {
 namespace {
 
 using testing::ElementsAre;
@@ -151,4 +151,4 @@ TEST(Durations, AreForPeople) {
 }
 
 }  // namespace
-}  // namespace batchai::report
+}  // namespace batchai::status

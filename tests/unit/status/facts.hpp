@@ -7,7 +7,7 @@
 
 #include "status/history/facts.hpp"
 
-namespace batchai::report {
+namespace batchai::status {
 
 // A time that is so many seconds after the start of the jobs of these tests.
 inline base::Time at(double seconds) {
@@ -78,4 +78,4 @@ inline RankTimeline rank_of_steps(int rank, std::size_t count, double own, doubl
     return out;
 }
 
-}  // namespace batchai::report
+}  // namespace batchai::status

@@ -9,7 +9,7 @@
 #include "base/ids.hpp"
 #include "status/output_directory.hpp"
 
-namespace batchai::cli {
+namespace batchai::status {
 namespace {
 
 namespace fs = std::filesystem;
@@ -111,10 +111,10 @@ TEST_F(Following, ADirectoryIsListedByNameAndOneLevelDeep) {
     ASSERT_TRUE(entries) << entries.error().text();
     ASSERT_EQ(entries->array()->size(), 2U);
     const auto& directory = entries->array()->at(0);
-    EXPECT_EQ(directory["name"], Value("a"));
-    EXPECT_EQ(directory["fileType"], Value("directory"));
+    EXPECT_EQ(directory["name"], base::Value("a"));
+    EXPECT_EQ(directory["fileType"], base::Value("directory"));
     EXPECT_TRUE(directory["contentLength"].is_null());
-    EXPECT_EQ(entries->array()->at(1)["contentLength"], Value(5));
+    EXPECT_EQ(entries->array()->at(1)["contentLength"], base::Value(5));
 }
 
 TEST_F(Following, AListingNeverLeavesItsDirectory) {
@@ -124,4 +124,4 @@ TEST_F(Following, AListingNeverLeavesItsDirectory) {
 }
 
 }  // namespace
-}  // namespace batchai::cli
+}  // namespace batchai::status

@@ -14,7 +14,7 @@
 #include "record/attempt.hpp"
 #include "record/rank_logs.hpp"
 
-namespace batchai::cli {
+namespace batchai::status {
 namespace {
 
 namespace fs = std::filesystem;
@@ -318,4 +318,4 @@ TEST(ChosenRanks, HaveNoNodesIfTheseAreUnknown) {
 }
 
 }  // namespace
-}  // namespace batchai::cli
+}  // namespace batchai::status

@@ -8,7 +8,7 @@
 #include "status/history/findings.hpp"
 #include "status/history/numbers.hpp"
 
-namespace batchai::report {
+namespace batchai::status {
 namespace {
 
 using testing::AllOf;
@@ -162,4 +162,4 @@ TEST(Numbers, HaveWhatThePageHas) {
 }
 
 }  // namespace
-}  // namespace batchai::report
+}  // namespace batchai::status

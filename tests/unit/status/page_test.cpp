@@ -11,7 +11,7 @@
 #include "status/history/numbers.hpp"
 #include "status/page/html.hpp"
 
-namespace batchai::report {
+namespace batchai::status {
 namespace {
 
 using testing::HasSubstr;
@@ -180,4 +180,4 @@ TEST(Page, OfALargeJobIsSmall) {
 }
 
 }  // namespace
-}  // namespace batchai::report
+}  // namespace batchai::status

@@ -5,7 +5,7 @@
 
 #include "status/sweep/metric.hpp"
 
-namespace batchai::cli {
+namespace batchai::status {
 namespace {
 
 using job::MetricGoal;
@@ -65,4 +65,4 @@ TEST(Metric, IsComparedByItsGoal) {
 }
 
 }  // namespace
-}  // namespace batchai::cli
+}  // namespace batchai::status

@@ -8,7 +8,7 @@
 #include "facts.hpp"
 #include "status/history/speed.hpp"
 
-namespace batchai::report {
+namespace batchai::status {
 namespace {
 
 const std::string head =
@@ -184,4 +184,4 @@ TEST(Speed, OfOneRankOrNoneIsKnownOrNot) {
 }
 
 }  // namespace
-}  // namespace batchai::report
+}  // namespace batchai::status

@@ -11,7 +11,7 @@
 #include "status/usage/efficiency.hpp"
 #include "status/usage/live_usage.hpp"
 
-namespace batchai::cli {
+namespace batchai::status {
 namespace {
 
 using std::chrono::seconds;
@@ -254,4 +254,4 @@ TEST(MetricsText, CountsJobsAttemptsAndTimes) {
 }
 
 }  // namespace
-}  // namespace batchai::cli
+}  // namespace batchai::status

@@ -15,7 +15,7 @@
 #include "submit/image.hpp"
 #include "tests/unit/base/scratch.hpp"
 
-namespace batchai::cli {
+namespace batchai::submit {
 namespace {
 
 using std::chrono::hours;
@@ -74,4 +74,4 @@ TEST_F(HandOver, IsNotKeptForEverWithoutARecordedEnd) {
 }
 
 }  // namespace
-}  // namespace batchai::cli
+}  // namespace batchai::submit

@@ -13,7 +13,7 @@
 #include "base/json.hpp"
 #include "job/to_json.hpp"
 
-namespace batchai::cli {
+namespace batchai::submit {
 
 namespace {
 
@@ -143,4 +143,4 @@ TEST_F(LocalSecrets, LeavesVariablesThatOthersNeed) {
     EXPECT_NE(secret(R"("fromEnv": "a b")").find("is not a variable's name"), std::string::npos);
 }
 
-}  // namespace batchai::cli
+}  // namespace batchai::submit

@@ -13,7 +13,7 @@
 
 #include "base/file.hpp"
 
-namespace batchai::cli {
+namespace batchai::user {
 namespace {
 
 using testing::HasSubstr;
@@ -166,4 +166,4 @@ TEST_F(UserConfigFile, ThatIsNoFileIsRefused) {
 }
 
 }  // namespace
-}  // namespace batchai::cli
+}  // namespace batchai::user

@@ -8,7 +8,7 @@
 #include "base/process.hpp"
 #include "visit/forward.hpp"
 
-namespace batchai::cli {
+namespace batchai::visit {
 namespace {
 
 using testing::ElementsAre;
@@ -104,4 +104,4 @@ TEST(PortWish, OfBatchAiNamesTheNodeItself) {
 }
 
 }  // namespace
-}  // namespace batchai::cli
+}  // namespace batchai::visit

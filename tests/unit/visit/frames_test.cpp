@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace batchai::reach {
+namespace batchai::visit {
 namespace {
 
 using testing::IsEmpty;
@@ -99,4 +99,4 @@ TEST(Frames, OfTheLongestFormAreTaken) {
 }
 
 }  // namespace
-}  // namespace batchai::reach
+}  // namespace batchai::visit

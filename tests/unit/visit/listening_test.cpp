@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 
-namespace batchai::reach {
+namespace batchai::visit {
 namespace {
 
 constexpr std::uint16_t port = 6006;
@@ -59,4 +59,4 @@ TEST(Listening, ChangesWithTheSocket) {
 }
 
 }  // namespace
-}  // namespace batchai::reach
+}  // namespace batchai::visit

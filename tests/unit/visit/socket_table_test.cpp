@@ -10,7 +10,7 @@
 
 #include "visit/relay/tunnel.hpp"
 
-namespace batchai::reach {
+namespace batchai::visit {
 namespace {
 
 constexpr const char* table =
@@ -94,4 +94,4 @@ TEST_P(Connection, BelongsToTheUserOfItsOtherEnd) {
 INSTANTIATE_TEST_SUITE_P(Of, Connection, testing::Values(AF_INET, AF_INET6));
 
 }  // namespace
-}  // namespace batchai::reach
+}  // namespace batchai::visit

@@ -8,7 +8,7 @@
 #include "visit/tar/reader.hpp"
 #include "visit/tar/writer.hpp"
 
-namespace batchai::reach {
+namespace batchai::visit {
 namespace {
 
 struct Read {
@@ -107,4 +107,4 @@ TEST(Tar, IsNotCompleteWithoutItsEnd) {
 }
 
 }  // namespace
-}  // namespace batchai::reach
+}  // namespace batchai::visit

@@ -14,7 +14,7 @@
 
 #include "base/process.hpp"
 
-namespace batchai::reach {
+namespace batchai::visit {
 namespace {
 
 using std::chrono::milliseconds;
@@ -215,4 +215,4 @@ TEST(TunnelOfABrokenStream, FailsAndSaysWhy) {
 }
 
 }  // namespace
-}  // namespace batchai::reach
+}  // namespace batchai::visit

@@ -16,7 +16,7 @@
 #include "visit/tar/pack.hpp"
 #include "visit/tar/writer.hpp"
 
-namespace batchai::reach {
+namespace batchai::visit {
 namespace {
 
 namespace fs = std::filesystem;
@@ -195,4 +195,4 @@ TEST_F(UnpackTest, PackEndsTheStreamWithTheDirectoryThatItsReaderLooksFor) {
 }
 
 }  // namespace
-}  // namespace batchai::reach
+}  // namespace batchai::visit

@@ -108,7 +108,7 @@ Answer install(const AzOptions& options) {
                           base::ExitCode::refused);
     // The link gets its name in one step, so that "az" exists at any time.
     const auto temporary = directory / fmt::format(".az-{}", base::random_uuid());
-    const auto program = launcher_path();
+    const auto program = submit::launcher_path();
     if (symlink(program.c_str(), temporary.c_str()) != 0)
         return base::fail(fmt::format("cannot be created: {}", std::strerror(errno)),
                           link.string());

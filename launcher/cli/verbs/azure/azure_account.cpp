@@ -111,16 +111,16 @@ Answer configure(const ConfigureOptions& options) {
         else
             settings.push_back("defaults." + word);
     }
-    if (!settings.empty()) TRY(change_user_config(settings));
+    if (!settings.empty()) TRY(user::change_user_config(settings));
     if (!options.defaults.empty() && !options.list_defaults) return Outcome{};
     if (!options.list_defaults) {
         say("--defaults group=NAME sets a default; `batchai config --help` has more");
         return Outcome{};
     }
     Value::Array values;
-    for (const auto& [name, parent] :
-         {std::pair{"group", group_name({})}, std::pair{"workspace", workspace_name({})},
-          std::pair{"experiment", experiment_name({})}}) {
+    for (const auto& [name, parent] : {std::pair{"group", user::group_name({})},
+                                       std::pair{"workspace", user::workspace_name({})},
+                                       std::pair{"experiment", user::experiment_name({})}}) {
         if (parent.fallback) continue;
         values.emplace_back(
             Value::Object{{"name", name}, {"source", parent.origin}, {"value", parent.value}});

@@ -18,26 +18,26 @@ namespace {
 
 struct ClusterNodeOptions {
     std::string cluster;
-    ParentOptions parents;
+    user::ParentOptions parents;
     std::string path = ".";
     int expiry = 60;  // minutes; without effect: file:// URLs do not expire
 };
 
 store::ClusterKey own_key(const ClusterNodeOptions& options) {
-    const auto parent = workspace_key(options.parents);
+    const auto parent = user::workspace_key(options.parents);
     return {parent.group, parent.workspace, options.cluster};
 }
 
 Answer cluster_node_list(const ClusterNodeOptions& options) {
     const auto here = TRY(open_surroundings());
     const auto cluster = TRY(here.store.cluster(own_key(options)));
-    const auto view = TRY(nodes_of_cluster(here.store, here.site, here.slurm, cluster));
+    const auto view = TRY(clusters::nodes_of_cluster(here.store, here.site, here.slurm, cluster));
     Value::Array nodes;
     for (const auto& node : view.nodes) {
         nodes.emplace_back(Value::Object{
             {"ipAddress", base::address_of(node.name)}, {"nodeId", node.name}, {"port", nullptr}});
     }
-    return Outcome{Value(std::move(nodes)), node_columns};
+    return Outcome{Value(std::move(nodes)), status::node_columns};
 }
 
 // Returns the directory of the setup task's logs, which the plans of the cluster's jobs have;
@@ -45,13 +45,13 @@ Answer cluster_node_list(const ClusterNodeOptions& options) {
 base::Result<std::optional<std::string>> setup_logs(const store::Store& store,
                                                     const store::Cluster& cluster,
                                                     const std::string& suffix) {
-    auto jobs = TRY(jobs_on_clusters_of(store, cluster.key.parent()));
+    auto jobs = TRY(clusters::jobs_on_clusters_of(store, cluster.key.parent()));
     std::erase_if(jobs, [&](const store::Job& job) { return job.cluster_key() != cluster.key; });
     std::sort(jobs.begin(), jobs.end(), [](const store::Job& a, const store::Job& b) {
         return a.creation_time > b.creation_time;
     });
     for (const auto& job : jobs) {
-        const auto plan = plan_of_job(store, job.key);
+        const auto plan = status::plan_of_job(store, job.key);
         if (!plan || !plan->node_setup) continue;
         const std::string& directory = plan->node_setup->log_directory;
         // A job may be of an older cluster of this name.
@@ -64,8 +64,8 @@ base::Result<std::optional<std::string>> setup_logs(const store::Store& store,
 Answer cluster_file_list(const ClusterNodeOptions& options) {
     const auto here = TRY(open_surroundings());
     const auto cluster = TRY(here.store.cluster(own_key(options)));
-    const auto task = setup_task_of(cluster);
-    if (!task) return Outcome{Value(Value::Array{}), cluster_file_columns};
+    const auto task = clusters::setup_task_of(cluster);
+    if (!task) return Outcome{Value(Value::Array{}), status::cluster_file_columns};
     if (task->std_out_err_path_suffix.empty())
         return base::fail("List files is not supported for this cluster", options.cluster);
     const auto directory = TRY(setup_logs(here.store, cluster, task->std_out_err_path_suffix));
@@ -75,8 +75,8 @@ Answer cluster_file_list(const ClusterNodeOptions& options) {
             "output on Azure File Share or Azure Blob Container",
             task->std_out_err_path_prefix, "the logs are among those of each job");
     Value::Array files;
-    if (!directory) return Outcome{Value(std::move(files)), cluster_file_columns};
-    const auto entries = list_directory(*directory, options.path);
+    if (!directory) return Outcome{Value(std::move(files)), status::cluster_file_columns};
+    const auto entries = status::list_directory(*directory, options.path);
     const bool absent = !entries && entries.error().exit_code == base::ExitCode::not_found;
     if (!entries && !(absent && options.path == ".")) return tl::unexpected(entries.error());
     for (const Value& entry : entries ? *entries->array() : Value::Array{}) {
@@ -85,7 +85,7 @@ Answer cluster_file_list(const ClusterNodeOptions& options) {
                                          {"name", entry["name"]},
                                          {"size", entry["contentLength"]}});
     }
-    return Outcome{Value(std::move(files)), cluster_file_columns};
+    return Outcome{Value(std::move(files)), status::cluster_file_columns};
 }
 
 void add_cluster(CLI::App& leaf, ClusterNodeOptions& options) {

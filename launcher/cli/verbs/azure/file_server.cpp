@@ -18,7 +18,7 @@ namespace {
 
 struct FileServerOptions {
     std::string name;
-    ParentOptions parents;
+    user::ParentOptions parents;
     std::string vm_size;
     int disk_count = 0;
     int disk_size = 0;
@@ -30,7 +30,7 @@ struct FileServerOptions {
 };
 
 store::FileServerKey own_key(const FileServerOptions& options) {
-    const auto parent = workspace_key(options.parents);
+    const auto parent = user::workspace_key(options.parents);
     return {parent.group, parent.workspace, options.name};
 }
 
@@ -53,7 +53,7 @@ Value to_value(const store::FileServer& server, const site::Site& site) {
     return Value::Object{
         {"creationTime", time},
         {"dataDisks", disks},
-        {"id", file_server_id(site.subscription, server.key)},
+        {"id", status::file_server_id(site.subscription, server.key)},
         {"mountSettings", Value::Object{{"fileServerInternalIp", nullptr},
                                         {"fileServerPublicIp", nullptr},
                                         {"mountPoint", directory}}},
@@ -89,7 +89,7 @@ Answer file_server_create(const FileServerOptions& options) {
     const auto here = TRY(open_surroundings());
     TRY(store::check_name(store::Kind::file_server, options.name));
     TRY(check_site_has(here.site, options.name));
-    TRY(ensure_workspace(here.store, here.site, options.parents));
+    TRY(user::ensure_workspace(here.store, here.site, options.parents));
     store::FileServer server;
     server.key = own_key(options);
     server.vm_size = options.vm_size;
@@ -100,26 +100,26 @@ Answer file_server_create(const FileServerOptions& options) {
     server.admin_user_name = options.user_name.value_or("");
     server.creation_time = base::now();
     TRY(here.store.create(server));
-    return Outcome{to_value(server, here.site), file_server_columns};
+    return Outcome{to_value(server, here.site), status::file_server_columns};
 }
 
 Answer file_server_show(const FileServerOptions& options) {
     const auto here = TRY(open_surroundings());
     const auto server = TRY(here.store.file_server(own_key(options)));
-    return Outcome{to_value(server, here.site), file_server_columns};
+    return Outcome{to_value(server, here.site), status::file_server_columns};
 }
 
 Answer file_server_list(const FileServerOptions& options) {
     const auto here = TRY(open_surroundings());
-    const auto servers = here.store.file_servers(workspace_key(options.parents));
-    if (!servers && !nothing_yet(servers.error(), options.parents))
+    const auto servers = here.store.file_servers(user::workspace_key(options.parents));
+    if (!servers && !user::nothing_yet(servers.error(), options.parents))
         return tl::unexpected(servers.error());
     Value::Array values;
     if (servers) {
         for (const auto& server : *servers)
             values.push_back(to_value(server, here.site));
     }
-    return Outcome{Value(std::move(values)), file_server_columns};
+    return Outcome{Value(std::move(values)), status::file_server_columns};
 }
 
 Answer file_server_delete(const FileServerOptions& options) {

@@ -130,7 +130,7 @@ void add_account_options(CLI::App& leaf, AccountOptions& options) {
 }
 
 base::Result<std::pair<store::Store, site::Site>> open_store_and_site() {
-    TRY(user_config());
+    TRY(user::user_config());
     auto store = TRY(store::Store::open_default());
     auto site = TRY(site::load_default());
     return std::pair(std::move(store), std::move(site));

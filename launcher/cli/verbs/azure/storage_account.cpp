@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 struct AccountVerbOptions {
     std::string name;
-    ParentOptions parents;
+    user::ParentOptions parents;
     std::optional<std::string> location;
     std::string sku = "Standard_RAGRS";
     std::vector<std::string> tags;
@@ -58,7 +58,7 @@ base::Result<void> check_new_name(const site::Site& site, const std::string& nam
 Answer account_create(const AccountVerbOptions& options) {
     const auto [store, site] = TRY(open_store_and_site());
     TRY(check_new_name(site, options.name));
-    const auto group = group_name(options.parents).value;
+    const auto group = user::group_name(options.parents).value;
     auto view = view_of(store, site, options.name);
     view.record = TRY(find_account_record(store, options.name));
     if (view.record && view.record->key.group != group)
@@ -68,7 +68,7 @@ Answer account_create(const AccountVerbOptions& options) {
             "choose another name, or name that group", base::ExitCode::refused);
     // As in Azure, creating an account that is there returns it.
     if (view.record) return shown(site, view);
-    TRY(ensure_group(store, site, options.parents));
+    TRY(user::ensure_group(store, site, options.parents));
     const auto of_group = TRY(store.group(group));
     store::StorageAccount account;
     account.key = {group, options.name};
@@ -111,7 +111,7 @@ Answer account_list(const AccountVerbOptions& options) {
     const auto add = [&, &store = store, &site = site](const std::string& name) -> AccountView& {
         return views.try_emplace(name, view_of(store, site, name)).first->second;
     };
-    const auto chosen = group_name(options.parents);
+    const auto chosen = user::group_name(options.parents);
     std::vector<std::string> groups;
     if (chosen.fallback) {
         for (const auto& group : TRY(store.groups()))

@@ -132,7 +132,7 @@ Answer upload_batch(const BatchOptions& options) {
             }
             TRY(done);
         }
-        urls.emplace_back(file_url(at.share.path_of(path)));
+        urls.emplace_back(status::file_url(at.share.path_of(path)));
     }
     return Outcome{.value = Value(std::move(urls)), .columns = {}, .exit_code = exit_code};
 }

@@ -95,7 +95,7 @@ Answer blob_delete(const BlobOptions& options) {
 
 Answer blob_url(const BlobOptions& options) {
     const auto at = TRY(open(options, Access::reading));
-    return Outcome{Value(file_url(at.share.path_of(at.path))), {}};
+    return Outcome{Value(status::file_url(at.share.path_of(at.path))), {}};
 }
 
 using Verb = Answer (*)(const BlobOptions&);

@@ -92,7 +92,7 @@ Answer file_delete(const FileOptions& options) {
 
 Answer file_url_of(const FileOptions& options) {
     const auto at = TRY(open(options, Access::reading, options.path));
-    return Outcome{Value(file_url(at.share.path_of(at.path))), {}};
+    return Outcome{Value(status::file_url(at.share.path_of(at.path))), {}};
 }
 
 using Verb = Answer (*)(const FileOptions&);

@@ -82,7 +82,7 @@ Answer store_delete(const StoreOptions& options) {
 Answer store_url(const StoreOptions& options) {
     const auto storage = TRY(open_storage(options.account, options.kind, Access::reading));
     TRY(storage::check_store_name(options.name, word_of(options.kind)));
-    return Outcome{Value(file_url(storage.place.directory(options.name))), {}};
+    return Outcome{Value(status::file_url(storage.place.directory(options.name))), {}};
 }
 
 void add_verbs(CommandTree& tree, CLI::App& group, StoreKind kind) {

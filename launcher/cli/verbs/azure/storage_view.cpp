@@ -46,10 +46,10 @@ Value copy_value() {
 
 Value endpoint(const site::StoragePlace& place) {
     using Where = site::StoragePlace::Where;
-    if (place.where == Where::launcher) return file_url(place.parent + "/");
+    if (place.where == Where::launcher) return status::file_url(place.parent + "/");
     if (place.where != Where::site) return nullptr;
     // Up to the directory that has a share's name in it.
-    return file_url(
+    return status::file_url(
         place.pattern.substr(0, place.pattern.rfind('/', place.pattern.find("%s")) + 1));
 }
 
@@ -71,7 +71,8 @@ Value account_value(const AccountView& account, const std::string& subscription,
                     const std::string& location) {
     const auto& record = account.record;
     const Value group = record ? Value(record->key.group) : Value();
-    const Value id = record ? Value(storage_account_id(subscription, record->key)) : Value();
+    const Value id =
+        record ? Value(status::storage_account_id(subscription, record->key)) : Value();
     const std::string where = record ? record->location : location;
     const std::string sku = record ? record->sku : "Standard_LRS";
     return Value::Object{
@@ -185,7 +186,7 @@ Value upload_value(const storage::Entry& entry) {
 }
 
 Table account_columns(const Value& value) {
-    return rows_of(
+    return status::rows_of(
         value, {"Name", "Resource Group", "Location", "Sku", "State"}, [](const Value& item) {
             return Row{text(item["name"]), text(item["resourceGroup"]), text(item["location"]),
                        text(item["sku"]["name"]), text(item["provisioningState"])};
@@ -193,14 +194,14 @@ Table account_columns(const Value& value) {
 }
 
 Table share_columns(const Value& value) {
-    return rows_of(value, {"Name", "Quota", "Last Modified"}, [](const Value& item) {
+    return status::rows_of(value, {"Name", "Quota", "Last Modified"}, [](const Value& item) {
         const auto& properties = item["properties"];
         return Row{text(item["name"]), text(properties["quota"]), text(properties["lastModified"])};
     });
 }
 
 Table container_columns(const Value& value) {
-    return rows_of(value, {"Name", "Lease Status", "Last Modified"}, [](const Value& item) {
+    return status::rows_of(value, {"Name", "Lease Status", "Last Modified"}, [](const Value& item) {
         const auto& properties = item["properties"];
         return Row{text(item["name"]), text(properties["lease"]["status"]),
                    text(properties["lastModified"])};
@@ -208,26 +209,26 @@ Table container_columns(const Value& value) {
 }
 
 Table storage_file_columns(const Value& value) {
-    return rows_of(value, {"Name", "Content Length", "Type", "Last Modified"},
-                   [](const Value& item) {
-                       const auto& properties = item["properties"];
-                       return Row{text(item["name"]), text(properties["contentLength"]),
-                                  text(item["type"]), text(properties["lastModified"])};
-                   });
+    return status::rows_of(value, {"Name", "Content Length", "Type", "Last Modified"},
+                           [](const Value& item) {
+                               const auto& properties = item["properties"];
+                               return Row{text(item["name"]), text(properties["contentLength"]),
+                                          text(item["type"]), text(properties["lastModified"])};
+                           });
 }
 
 Table blob_columns(const Value& value) {
-    return rows_of(value,
-                   {"Name", "Blob Type", "Blob Tier", "Length", "Content Type", "Last Modified"},
-                   [](const Value& item) {
-                       const auto& properties = item["properties"];
-                       return Row{text(item["name"]),
-                                  text(properties["blobType"]),
-                                  text(properties["blobTier"]),
-                                  text(properties["contentLength"]),
-                                  text(properties["contentSettings"]["contentType"]),
-                                  text(properties["lastModified"])};
-                   });
+    return status::rows_of(
+        value, {"Name", "Blob Type", "Blob Tier", "Length", "Content Type", "Last Modified"},
+        [](const Value& item) {
+            const auto& properties = item["properties"];
+            return Row{text(item["name"]),
+                       text(properties["blobType"]),
+                       text(properties["blobTier"]),
+                       text(properties["contentLength"]),
+                       text(properties["contentSettings"]["contentType"]),
+                       text(properties["lastModified"])};
+        });
 }
 
 }  // namespace batchai::cli

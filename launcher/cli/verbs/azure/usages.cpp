@@ -38,9 +38,9 @@ Answer list_usages(const UsageOptions& /*options*/) {
         return {};
     };
     for (const auto& [name, size] : here.site.vm_sizes)
-        TRY(add(name, fmt::format("{} Cores", name), node_filter(here.site, name)));
-    if (values.empty()) TRY(add("cores", "Cores", node_filter(here.site, "")));
-    return Outcome{Value(std::move(values)), usage_columns};
+        TRY(add(name, fmt::format("{} Cores", name), clusters::node_filter(here.site, name)));
+    if (values.empty()) TRY(add("cores", "Cores", clusters::node_filter(here.site, "")));
+    return Outcome{Value(std::move(values)), status::usage_columns};
 }
 
 void add_list(CommandTree& tree, CLI::App& parent, const std::string& name,
