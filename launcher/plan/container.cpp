@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -105,8 +106,16 @@ std::vector<HostBind> site_binds(const site::Site& site, const std::string& user
     return binds;
 }
 
+bool in_key_vault(const job::ContainerSettings& settings) {
+    return settings.credentials && settings.credentials->password_secret_reference;
+}
+
+bool lacks_encryption(const image::Reference& reference, const site::Site& site) {
+    return reference.plain_http && !site.insecure_registries.contains(reference.registry);
+}
+
 void check_credentials(Planning& planning, const job::ContainerSettings& settings) {
-    if (!settings.credentials || !settings.credentials->password_secret_reference) return;
+    if (!in_key_vault(settings)) return;
     planning.findings.add(
         Finding::secret_reference, registry_pointer("credentials/passwordSecretReference"),
         "the registry's password is in a key vault, which this program cannot open",
@@ -122,7 +131,7 @@ void check_reference(Planning& planning, const job::ContainerSettings& settings)
                               fault.what, fault.hint);
         return;
     }
-    if (reference->plain_http && !planning.site.insecure_registries.contains(reference->registry)) {
+    if (lacks_encryption(*reference, planning.site)) {
         planning.findings.add(
             Finding::bad_image, registry_pointer("serverUrl"),
             fmt::format("{} would be contacted without encryption", reference->registry),
@@ -142,6 +151,12 @@ void offer_image_environment(Planning& planning, const Container& container) {
 }
 
 }  // namespace
+
+bool may_ask_for_image(const job::ContainerSettings& settings, const site::Site& site) {
+    const auto reference = image::parse(settings.image, settings.server_url);
+    return reference && !lacks_encryption(*reference, site) && !in_key_vault(settings) &&
+           policy_allows(site, image_name(settings, std::nullopt));
+}
 
 void plan_container(Planning& planning) {
     const auto& settings = planning.spec.container_settings;

@@ -5,7 +5,9 @@
 #include <string_view>
 #include <vector>
 
+#include "job/model.hpp"
 #include "plan/plan.hpp"
+#include "site/site.hpp"
 
 // How a container's environment is made from the one that Slurm brings from the submitting host.
 // The planner expands $NAME from this environment and the nodes set it, so both use these
@@ -21,6 +23,11 @@ namespace batchai::plan {
 // Returns the variables that the image sets. The variables that name the user are left out, because
 // the user is the same inside the container as outside. PATH is always set.
 [[nodiscard]] std::vector<Variable> image_environment(const Container& container);
+
+// Returns whether the planner has nothing against the name of the image, its registry and its
+// credentials, so that the image may be asked for before the job is planned.
+[[nodiscard]] bool may_ask_for_image(const job::ContainerSettings& settings,
+                                     const site::Site& site);
 
 // Returns the image that the plan declares to slurmctld; empty for a job without a container.
 [[nodiscard]] std::string_view declared_image(const Plan& plan);

@@ -59,6 +59,12 @@ void plan_mounts(Planning& planning);
 void plan_container(Planning& planning);
 // Checks the site's policy. Needs the allocation and the container.
 void plan_policy(Planning& planning);
+// Returns the image with its registry and tag, or its file or directory, as policies name it.
+// `found` is what is known of the image, if it was asked for.
+[[nodiscard]] std::string image_name(const job::ContainerSettings& settings,
+                                     const std::optional<Container>& found);
+// Returns whether jobs may use the image; an empty name is that of a job without a container.
+[[nodiscard]] bool policy_allows(const site::Site& site, const std::string& image);
 // Plans inputs, outputs, logs and the whole environment. Needs the directories and the mounts.
 void plan_environment(Planning& planning);
 // Plans the setup task of the job's cluster. Needs the container and the environment.

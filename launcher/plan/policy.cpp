@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,17 +35,6 @@ constexpr std::string_view account_pointer = "/properties/slurm/account";
 std::string vm_size_name(const Planning& planning) {
     const auto& cluster = planning.submission.cluster;
     return cluster ? base::upper(cluster->vm_size) : std::string();
-}
-
-// The image with its registry and tag, or its file or directory; empty without a container.
-std::string image_name(const Planning& planning) {
-    if (!planning.plan.container) return {};
-    const job::ContainerSettings& settings = *planning.spec.container_settings;
-    const auto reference = image::parse(settings.image, settings.server_url);
-    if (!reference) return settings.image;
-    if (reference->kind == image::Kind::registry) return reference->registry_name();
-    const auto& found = planning.submission.image;
-    return found && found->digest.empty() && !found->root.empty() ? found->root : reference->path;
 }
 
 std::string of_size(std::string_view vm_size) {
@@ -88,14 +78,11 @@ void check_account(Planning& planning, std::string_view vm_size,
 }
 
 void check_image(Planning& planning, const std::string& image) {
-    const std::vector<std::string>& patterns = planning.site.policy.images;
-    const bool allowed =
-        std::any_of(patterns.begin(), patterns.end(),
-                    [&](const std::string& pattern) { return site::matches(image, pattern); });
-    if (image.empty() || patterns.empty() || allowed) return;
-    planning.findings.add(Finding::against_policy, image_pointer,
-                          fmt::format("this site does not allow the image {}", image),
-                          fmt::format("it allows {}", fmt::join(patterns, ", ")));
+    if (policy_allows(planning.site, image)) return;
+    planning.findings.add(
+        Finding::against_policy, image_pointer,
+        fmt::format("this site does not allow the image {}", image),
+        fmt::format("it allows {}", fmt::join(planning.site.policy.images, ", ")));
 }
 
 }  // namespace
@@ -107,11 +94,29 @@ std::string_view declared_image(const Plan& plan) {
                                         : declaration.substr(at + image_word.size());
 }
 
+std::string image_name(const job::ContainerSettings& settings,
+                       const std::optional<Container>& found) {
+    const auto reference = image::parse(settings.image, settings.server_url);
+    if (!reference) return settings.image;
+    if (reference->kind == image::Kind::registry) return reference->registry_name();
+    return found && found->digest.empty() && !found->root.empty() ? found->root : reference->path;
+}
+
+bool policy_allows(const site::Site& site, const std::string& image) {
+    const std::vector<std::string>& patterns = site.policy.images;
+    return image.empty() || patterns.empty() ||
+           std::any_of(patterns.begin(), patterns.end(),
+                       [&](const std::string& pattern) { return site::matches(image, pattern); });
+}
+
 void plan_policy(Planning& planning) {
     const std::string declared = vm_size_name(planning);
     const std::string vm_size =
         planning.site.vm_sizes.contains(declared) ? declared : std::string();
-    const std::string image = image_name(planning);
+    const std::string image =
+        planning.plan.container
+            ? image_name(*planning.spec.container_settings, planning.submission.image)
+            : std::string();
     check_limits(planning, vm_size);
     check_account(planning, {}, planning.site.policy.accounts);
     const auto& sizes = planning.site.policy.vm_sizes;

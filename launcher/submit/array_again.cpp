@@ -16,8 +16,8 @@
 #include "record/retries.hpp"
 #include "slurm/array_indexes.hpp"
 #include "slurm/parse.hpp"
+#include "submit/environment.hpp"
 #include "submit/held_job.hpp"
-#include "submit/planning.hpp"
 
 namespace batchai::submit {
 namespace {

@@ -4,14 +4,18 @@
 #include <algorithm>
 #include <chrono>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/file.hpp"
+#include "base/timestamp.hpp"
 #include "cli/output/terminal.hpp"
+#include "job/to_json.hpp"
 #include "plan/make.hpp"
 #include "slurm/parse.hpp"
-#include "submit/planning.hpp"
+#include "submit/environment.hpp"
+#include "submit/steps.hpp"
 
 namespace batchai::submit {
 namespace {
@@ -169,6 +173,42 @@ base::Result<bool> end_unrecorded(const slurm::Client& client, const std::string
 
 base::Result<void> end_unrecorded_job(const slurm::Client& client, const record::JobFiles& files) {
     TRY(end_unrecorded(client, files.batch_script().string()));
+    return {};
+}
+
+namespace {
+
+store::Job record_of(const Submission& submission, std::string slurm_job_id) {
+    const plan::Plan& plan = *submission.plan;
+    const auto* const array = option_named(plan, "array");
+    store::Job job;
+    job.key = submission.key();
+    job.uuid = plan.identity.uuid;
+    job.subscription = plan.identity.subscription;
+    if (submission.cluster) job.set_cluster(submission.cluster->key);
+    job.tool_type = plan.tool_type;
+    job.node_count = plan.allocation.nodes;
+    job.properties = job::to_json(submission.spec);
+    job.plan_digest = submission.digest;
+    job.slurm_job_id = std::move(slurm_job_id);
+    job.is_array = array != nullptr;
+    job.array = array == nullptr ? "" : array->value;
+    job.creation_time = base::now();
+    return job;
+}
+
+}  // namespace
+
+base::Result<void> submit_job(Submission& submission) {
+    const auto record = [&](const std::string& id) {
+        submission.job = record_of(submission, id);
+        return submission.reservation->commit(submission.job);
+    };
+    const std::string script = submission.reservation->files().batch_script().string();
+    TRY(submit_and_record(submission.slurm, *submission.plan, script, *submission.held, record));
+    // From here on an interrupt ends this process again, or does what it does for the caller.
+    submission.reservation.reset();
+    submission.held.reset();
     return {};
 }
 

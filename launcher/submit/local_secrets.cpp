@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -22,6 +23,7 @@
 #include "job/syntax/utf8.hpp"
 #include "plan/findings.hpp"
 #include "plan/paths.hpp"
+#include "submit/steps.hpp"
 
 namespace batchai::submit {
 
@@ -76,31 +78,31 @@ void visit(const SecretHolders& holders, const std::function<void(const Place&)>
     if (holders.of_cluster != nullptr) visit(*holders.of_cluster, "cluster", seen);
 }
 
-// What was in the environment. The same variable can be asked for again: by another secret, or when
-// the file is planned a second time.
-std::map<std::string, std::string>& taken() {
-    static std::map<std::string, std::string> values;
-    return values;
-}
-
 // A secret that somebody has written in the place of its name is not shown.
 std::string shown_name(const std::string& name) {
     return job::looks_like_secret(name) ? job::quote_name(name) : name;
 }
 
-std::optional<std::string> take_variable(const std::string& name) {
-    if (char* const value = std::getenv(name.c_str())) {
-        taken()[name] = value;
-        // After unsetenv(), /proc still shows the memory of the initial environment.
-        explicit_bzero(value, std::strlen(value));
-        unsetenv(name.c_str());
+// Takes variables out of this process's environment. Several secrets can be in the same variable.
+class Variables {
+  public:
+    std::optional<std::string> take(const std::string& name) {
+        if (char* const value = std::getenv(name.c_str())) {
+            taken_[name] = value;
+            // After unsetenv(), /proc still shows the memory of the initial environment.
+            explicit_bzero(value, std::strlen(value));
+            unsetenv(name.c_str());
+        }
+        const auto found = taken_.find(name);
+        return found == taken_.end() ? std::nullopt : std::optional(found->second);
     }
-    const auto found = taken().find(name);
-    return found == taken().end() ? std::nullopt : std::optional(found->second);
-}
 
-base::Result<std::string> from_variable(const std::string& name) {
-    auto value = take_variable(name);
+  private:
+    std::map<std::string, std::string> taken_;
+};
+
+base::Result<std::string> from_variable(Variables& variables, const std::string& name) {
+    auto value = variables.take(name);
     if (!value)
         return base::fail(
             fmt::format("the variable {} is not set in the shell that submits the job",
@@ -146,12 +148,18 @@ std::optional<std::string> fault_of(const std::string& value, job::Check check) 
     return std::nullopt;
 }
 
-// `left` is how many bytes the job's secrets may still have.
-void read_one(const Place& place, std::size_t& left, plan::Findings& findings) {
+struct Reading {
+    plan::Findings findings;
+    Variables variables = {};
+    std::size_t left = limit_of_all;  // how many bytes the job's secrets may still have
+};
+
+void read_one(const Place& place, Reading& reading) {
+    auto& [findings, variables, left] = reading;
     const bool env = place.from_env.has_value();
     if (!env && !place.from_file) return;
     const std::string pointer = place.pointer + (env ? "/fromEnv" : "/fromFile");
-    auto value = env ? from_variable(*place.from_env) : from_path(*place.from_file);
+    auto value = env ? from_variable(variables, *place.from_env) : from_path(*place.from_file);
     if (!value) {
         findings.add(plan::Finding::no_secret, pointer, value.error().what, value.error().hint);
     } else if (const auto fault = fault_of(*value, place.check)) {
@@ -171,12 +179,17 @@ void read_one(const Place& place, std::size_t& left, plan::Findings& findings) {
 
 }  // namespace
 
+SecretHolders holders_of(Submission& submission) {
+    auto& cluster = submission.cluster;
+    return {.spec = submission.spec,
+            .of_cluster = cluster ? &cluster->view.mount_volumes : nullptr};
+}
+
 std::vector<job::Diagnostic> read_local_secrets(const SecretHolders& holders,
                                                 const job::PositionTable& positions) {
-    plan::Findings findings(positions);
-    std::size_t left = limit_of_all;
-    visit(holders, [&](const Place& place) { read_one(place, left, findings); });
-    return findings.take();
+    Reading reading{.findings = plan::Findings(positions)};
+    visit(holders, [&](const Place& place) { read_one(place, reading); });
+    return reading.findings.take();
 }
 
 std::vector<std::string> secret_files(const SecretHolders& holders) {
@@ -195,6 +208,25 @@ std::vector<std::string> secret_variables(const SecretHolders& holders) {
             names.push_back(*place.from_env);
     });
     return names;
+}
+
+base::Result<void> read_secrets(Submission& submission) {
+    const SecretHolders holders = holders_of(submission);
+    submission.secret_variables = secret_variables(holders);
+    if (submission.goal == Goal::checked) return {};
+    auto unread = read_local_secrets(holders, submission.positions);
+    std::move(unread.begin(), unread.end(), std::back_inserter(submission.diagnostics));
+    return {};
+}
+
+base::Result<std::vector<std::string>> secret_variables_of_file(Submission& submission) {
+    TRY(name_job(submission));
+    TRY(read_file(submission));
+    if (!submission.is_sound())
+        return base::fail("has errors", submission.text.name, "`batchai validate` shows them",
+                          base::ExitCode::bad_job_file);
+    TRY(find_cluster(submission));
+    return secret_variables(holders_of(submission));
 }
 
 }  // namespace batchai::submit

@@ -14,7 +14,7 @@
 
 #include "cli/output/output.hpp"
 #include "clusters/volume_flags.hpp"
-#include "submit/planning.hpp"
+#include "submit/submission.hpp"
 #include "user/parents.hpp"
 
 // The command line as a CLI11 tree. Parsing, --help, the man pages and completion all use this

@@ -1,85 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "cli/verbs/hand_over.hpp"
-
 #include <cstdio>
-#include <filesystem>
 #include <iostream>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "base/file.hpp"
-#include "base/ids.hpp"
 #include "cli/output/output.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "plan/slurm_options.hpp"
 #include "record/job_files.hpp"
 #include "spank/protocol.h"
-#include "submit/image.hpp"
+#include "submit/local_secrets.hpp"
+#include "submit/submission.hpp"
 
 namespace batchai::cli {
 
 namespace {
 
-namespace fs = std::filesystem;
-
-plan::Identity identity_of(const submit::JobFileOptions& file, const site::Site& site,
-                           std::string uuid) {
-    const auto parent = user::experiment_key({});
-    return {.subscription = site.subscription,
-            .resource_group = parent.group,
-            .workspace = parent.workspace,
-            .experiment = parent.experiment,
-            .job = submit::job_name_from_file(file.path),
-            .cluster = {},
-            .uuid = std::move(uuid)};
-}
-
-// Imports the image at submission. The nodes do not import images, and the user's script may never
-// call `batchai run`, so the image must be in the cache before the first task starts. At this point
-// no allocated node waits for the import.
-base::Result<void> have_image(const Surroundings& here, const plan::Plan& plan) {
-    if (!plan.container) return {};
-    const auto access = TRY(image::access_of_job(*plan.container, plan.directories.plan_directory));
-    TRY(submit::ensure_image(here.store, here.slurm, *plan.container, access));
-    return {};
-}
-
-struct HandedOver {
-    fs::path directory;
-    submit::Planned planned;
+struct ValidateOptions {
+    submit::JobFileOptions file;
+    std::string format = "text";  // or "json"
 };
 
-// Returns nothing if the file has errors, which have been printed.
-base::Result<std::optional<HandedOver>> plan_file(const Surroundings& here,
-                                                  const HandOverOptions& options) {
-    const submit::JobText text = TRY(submit::read_job_file(options.file.path));
-    const auto identity = identity_of(options.file, here.site, base::random_uuid());
-    auto directory = submit::handed_over_directory(here.store, identity.uuid);
-    auto planning = TRY(submit::plan_job(here.store, here.site, text, options.file, {}, identity,
-                                         directory.string()));
-    fmt::print(stderr, "{}", planning.report);
-    if (!planning.planned) return std::nullopt;
-    return HandedOver{std::move(directory), std::move(*planning.planned)};
-}
-
-base::Result<void> freeze(const Surroundings& here, const HandedOver& made) {
-    submit::prune_handed_over(here.store);
-    const record::JobFiles files(made.directory);
-    for (const auto& path : {made.directory, files.attempts(), files.shared()})
-        TRY(base::make_directories(path, 0700));
-    auto written = submit::write_plan(made.directory.string(), made.planned);
-    if (!written) {
-        std::error_code code;
-        fs::remove_all(made.directory, code);
-    }
-    return written;
-}
+struct HandOverOptions {
+    submit::JobFileOptions file;
+    // The command whose command-line filter asks: "sbatch", "srun" or "salloc". The filter passes
+    // the user's options as JSON on standard input and reads which other options it must set.
+    std::optional<std::string> door;
+    bool secret_variables = false;  // only print the names of variables that hold secrets
+};
 
 base::Result<plan::Door> door_of(const std::string& name) {
     if (name == "sbatch") return plan::Door::sbatch;
@@ -115,49 +68,52 @@ base::Result<std::vector<plan::SlurmOption>> options_for_filter(const HandOverOp
 }
 
 // See protocol.h.
-std::string answer_for_plugin(const HandedOver& made,
+std::string answer_for_plugin(const submit::Submission& made,
                               const std::vector<plan::SlurmOption>& to_set) {
-    std::string out =
-        fmt::format(BATCHAI_PLAN_VARIABLE "={}\n" BATCHAI_DIGEST_VARIABLE
-                                          "={}\n" BATCHAI_DECLARATION_VARIABLE "={}\n",
-                    record::JobFiles(made.directory).plan().string(), made.planned.digest,
-                    made.planned.plan.declaration);
-    for (const std::string& name : made.planned.secret_variables)
+    std::string out = fmt::format(
+        BATCHAI_PLAN_VARIABLE "={}\n" BATCHAI_DIGEST_VARIABLE "={}\n" BATCHAI_DECLARATION_VARIABLE
+                              "={}\n",
+        record::JobFiles(made.directory).plan().string(), made.digest, made.plan->declaration);
+    for (const std::string& name : made.secret_variables)
         out += fmt::format(BATCHAI_SECRET_LINE "={}\n", name);
     for (const plan::SlurmOption& option : to_set)
         out += fmt::format("--{}={}\n", option.name, option.value);
     return out;
 }
 
-}  // namespace
-
-namespace {
-
 // For a job that gets no plan: its secrets are kept from Slurm all the same.
-Answer print_secret_variables(const Surroundings& here, const HandOverOptions& options) {
-    const submit::JobText text = TRY(submit::read_job_file(options.file.path));
-    for (const std::string& name : TRY(submit::secret_variables_of(here.store, here.site, text)))
+Answer print_secret_variables(submit::Submission& submission) {
+    for (const std::string& name : TRY(submit::secret_variables_of_file(submission)))
         fmt::print(BATCHAI_SECRET_LINE "={}\n", name);
     return Outcome{};
 }
 
-}  // namespace
-
+// Freezes the plan of a file that was given to sbatch, srun or salloc, and prints where the plan
+// is. The plugin and the command-line filter call this. For a filter, it also prints the options
+// that the filter must set, one "--name=value" per line. Diagnostics go to standard error.
 Answer hand_over(const HandOverOptions& options) {
     const Surroundings here = TRY(open_surroundings());
-    if (options.secret_variables) return print_secret_variables(here, options);
-    const auto made = TRY(plan_file(here, options));
-    if (!made) return Outcome{.exit_code = static_cast<int>(base::ExitCode::bad_job_file)};
-    if (made->planned.plan.software)
+    submit::Submission submission{
+        .store = here.store,
+        .site = here.site,
+        .slurm = here.slurm,
+        .goal = options.secret_variables ? submit::Goal::checked : submit::Goal::handed_over,
+        .options = options.file};
+    if (options.secret_variables) return print_secret_variables(submission);
+    TRY(submit::prepare(submission));
+    fmt::print(stderr, "{}", submit::messages(submission));
+    if (!submission.is_sound())
+        return Outcome{.exit_code = static_cast<int>(base::ExitCode::bad_job_file)};
+    if (submission.plan->software)
         fmt::print(stderr,
                    "batchai: `batchai run` sets up the \"software\" of {}; steps of your own have "
                    "it after that\n",
                    options.file.path);
-    if (made->planned.plan.webhook)
+    if (submission.plan->webhook)
         fmt::print(stderr, "batchai: `batchai run` tells the webhook of {} of the job's end\n",
                    options.file.path);
-    const auto to_set = TRY(options_for_filter(options, made->planned.plan));
-    const std::string answer = answer_for_plugin(*made, to_set);
+    const auto to_set = TRY(options_for_filter(options, *submission.plan));
+    const std::string answer = answer_for_plugin(submission, to_set);
     if (answer.size() > BATCHAI_HAND_OVER_LIMIT)
         return base::fail(
             fmt::format(
@@ -167,47 +123,30 @@ Answer hand_over(const HandOverOptions& options) {
             options.file.path,
             "use fewer variables in \"fromEnv\": a file can hold a secret as well",
             base::ExitCode::bad_job_file);
-    TRY(freeze(here, *made));
-    if (const auto image = have_image(here, made->planned.plan); !image) {
-        std::error_code code;
-        fs::remove_all(made->directory, code);
-        return tl::unexpected(image.error());
-    }
+    TRY(submit::carry_out(submission));
     fmt::print("{}", answer);
     return Outcome{};
 }
 
-base::Result<std::optional<FrozenPlan>> freeze_plan(const HandOverOptions& options) {
-    const Surroundings here = TRY(open_surroundings());
-    const auto made = TRY(plan_file(here, options));
-    if (!made) return std::nullopt;
-    TRY(freeze(here, *made));
-    return FrozenPlan{.path = record::JobFiles(made->directory).plan().string(),
-                      .digest = made->planned.digest};
-}
-
+// Parses and plans a job file without changing anything.
 Answer validate(const ValidateOptions& options) {
     const Surroundings here = TRY(open_surroundings());
-    const submit::JobText text = TRY(submit::read_job_file(options.file.path));
-    const auto identity = identity_of(options.file, here.site, submit::no_uuid);
-    const auto files = here.store.job_files(
-        {identity.resource_group, identity.workspace, identity.experiment, identity.job});
-    const auto planning = TRY(submit::plan_job(here.store, here.site, text, options.file,
-                                               {.cluster_must_exist = false,
-                                                .image = submit::ImageQuestion::not_asked,
-                                                .read_secrets = false},
-                                               identity, files.directory().string()));
-    const int code = planning.planned ? 0 : static_cast<int>(base::ExitCode::bad_job_file);
+    submit::Submission submission{.store = here.store,
+                                  .site = here.site,
+                                  .slurm = here.slurm,
+                                  .goal = submit::Goal::checked,
+                                  .options = options.file};
+    TRY(submit::prepare(submission));
+    const std::string& name = submission.text.name;
+    const bool valid = submission.is_sound();
     if (options.format == "json") {
-        fmt::print("{}", job::diagnostics_json(planning.diagnostics, text.name));
+        fmt::print("{}", job::diagnostics_json(submission.diagnostics, name));
     } else {
-        fmt::print(stderr, "{}", planning.report);
-        if (code == 0) fmt::print("{}: valid\n", text.name);
+        fmt::print(stderr, "{}", submit::messages(submission));
+        if (valid) fmt::print("{}: valid\n", name);
     }
-    return Outcome{.exit_code = code};
+    return Outcome{.exit_code = valid ? 0 : static_cast<int>(base::ExitCode::bad_job_file)};
 }
-
-namespace {
 
 void add_file_options(CLI::App& leaf, submit::JobFileOptions& file) {
     add_optional(leaf, "--storage-account-name", file.storage_account_name,

@@ -17,6 +17,7 @@
 #include "cli/verbs/surroundings.hpp"
 #include "image/resolve.hpp"
 #include "status/resource_view.hpp"
+#include "submit/images_in_use.hpp"
 
 namespace batchai::cli {
 namespace {

@@ -19,7 +19,6 @@
 #include "status/resource_view.hpp"
 #include "status/usage/efficiency.hpp"
 #include "submit/held_job.hpp"
-#include "submit/planning.hpp"
 #include "user/parents.hpp"
 
 namespace batchai::cli {

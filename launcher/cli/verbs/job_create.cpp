@@ -6,8 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "base/file.hpp"
-#include "base/ids.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "cli/output/output.hpp"
@@ -17,15 +15,13 @@
 #include "cli/verbs/job_follow.hpp"
 #include "cli/verbs/surroundings.hpp"
 #include "job/syntax/utf8.hpp"
-#include "job/to_json.hpp"
 #include "plan/make.hpp"
 #include "plan/slurm_options.hpp"
 #include "record/job_files.hpp"
 #include "status/job_view.hpp"
 #include "status/sweep/view.hpp"
-#include "store/records.hpp"
-#include "submit/held_job.hpp"
-#include "submit/planning.hpp"
+#include "submit/environment.hpp"
+#include "submit/submission.hpp"
 #include "user/parents.hpp"
 
 namespace batchai::cli {
@@ -41,27 +37,6 @@ struct JobCreateOptions {
     bool check = false;
     bool follow = false;
 };
-
-base::Result<store::JobKey> choose_key(const JobCreateOptions& options, const store::Store& store) {
-    const auto parent = user::experiment_key(options.parents);
-    store::JobKey key{parent.group, parent.workspace, parent.experiment, ""};
-    if (options.name) {
-        key.job = *options.name;
-    } else {
-        const auto stem = submit::job_name_from_file(options.file.path);
-        key.job = stem;
-        // A derived name that is taken gets a number, so that a second run of the same file works.
-        for (int number = 2; !options.dry_run && store.job(key); ++number)
-            key.job = fmt::format("{}-{}", stem, number);
-    }
-    for (const auto& [kind, name] : {std::pair(store::Kind::group, key.group),
-                                     std::pair(store::Kind::workspace, key.workspace),
-                                     std::pair(store::Kind::experiment, key.experiment),
-                                     std::pair(store::Kind::job, key.job)}) {
-        TRY(store::check_name(kind, name));
-    }
-    return key;
-}
 
 base::Arguments quoted(const std::vector<std::string>& words) {
     base::Arguments out;
@@ -101,59 +76,38 @@ void print_points(const plan::Sweep& sweep) {
         fmt::print("#   {}\n", line);
 }
 
-void print_dry_run(const submit::Planned& planned, const record::JobFiles& files) {
+void print_dry_run(const submit::Submission& made) {
+    const plan::Plan& plan = *made.plan;
     fmt::print("{}\n# The batch script, and how it would be submitted:\n# sbatch --parsable",
-               planned.json);
-    for (const auto& word : quoted(plan::sbatch_options(planned.plan)))
+               made.json);
+    for (const auto& word : quoted(plan::sbatch_options(plan)))
         fmt::print(" {}", word);
     fmt::print(" {}\n# Where the options of the allocation come from:\n",
-               base::shell_quote(files.batch_script().string()));
-    for (const auto& option : plan::allocation_options(planned.plan))
+               base::shell_quote(record::JobFiles(made.directory).batch_script().string()));
+    for (const auto& option : plan::allocation_options(plan))
         fmt::print("#   {:<30} {}\n", job::printable(plan::argument_of(option)), origin_of(option));
-    if (planned.sweep) print_points(*planned.sweep);
-    fmt::print("{}", plan::batch_script(planned.plan, submit::launcher_path(), planned.digest));
+    if (made.sweep) print_points(*made.sweep);
+    fmt::print("{}", plan::batch_script(plan, submit::launcher_path(), made.digest));
 }
 
-// Returns the value of the option "array", if the plan has it.
-std::optional<std::string> array_of(const plan::Plan& plan) {
-    for (const plan::SlurmOption& option : plan.allocation.options) {
-        if (option.name == "array") return option.value;
-    }
-    return std::nullopt;
-}
-
-store::Job record_of(const store::JobKey& key, const submit::Planned& planned,
-                     std::string slurm_job_id) {
-    const auto& identity = planned.plan.identity;
-    store::Job job;
-    job.key = key;
-    job.uuid = identity.uuid;
-    job.subscription = identity.subscription;
-    if (planned.cluster) job.set_cluster(*planned.cluster);
-    job.tool_type = planned.plan.tool_type;
-    job.node_count = planned.plan.allocation.nodes;
-    job.properties = job::to_json(planned.spec);
-    job.plan_digest = planned.digest;
-    job.slurm_job_id = std::move(slurm_job_id);
-    const auto array = array_of(planned.plan);
-    job.is_array = array.has_value();
-    job.array = array.value_or("");
-    job.creation_time = base::now();
-    return job;
+bool is_array(const plan::Plan& plan) {
+    const auto& options = plan.allocation.options;
+    return std::any_of(options.begin(), options.end(),
+                       [](const plan::SlurmOption& option) { return option.name == "array"; });
 }
 
 // Prints what Slurm says about the submission. Its refusal is the answer to a question, and not a
 // refused request.
-base::Result<void> check_with_slurm(const Surroundings& here, const submit::Planned& planned) {
-    if (planned.sweep) {
-        auto size = status::check_array_size(here.slurm, *planned.sweep);
+base::Result<void> check_with_slurm(const submit::Submission& made) {
+    if (made.sweep) {
+        auto size = status::check_array_size(made.slurm, *made.sweep);
         if (!size && size.error().exit_code == base::ExitCode::refused)
             size.error().exit_code = base::ExitCode::failed;
         TRY(size);
     }
-    auto verdict = here.slurm.test_submission(
-        plan::sbatch_options(planned.plan),
-        plan::batch_script(planned.plan, submit::launcher_path(), planned.digest),
+    auto verdict = made.slurm.test_submission(
+        plan::sbatch_options(*made.plan),
+        plan::batch_script(*made.plan, submit::launcher_path(), made.digest),
         submit::submission_environment());
     if (!verdict) {
         if (verdict.error().exit_code == base::ExitCode::refused) {
@@ -164,32 +118,6 @@ base::Result<void> check_with_slurm(const Surroundings& here, const submit::Plan
     }
     fmt::print("# Slurm would take it: {}\n", *verdict);
     return {};
-}
-
-base::Result<store::Job> submit(const Surroundings& here, const store::JobKey& key,
-                                const submit::Planned& planned) {
-    const base::HeldSignals held{submit::signals_held_for_submission};
-    auto reservation = TRY(here.store.reserve(key, [&](const record::JobFiles& left) {
-        return submit::end_unrecorded_job(here.slurm, left);
-    }));
-    const auto& files = reservation.files();
-    // An interrupt while a snapshot is copied leaves nothing behind.
-    const auto go_on = [&]() -> base::Result<void> {
-        if (held.next()) return base::fail("interrupted before the job was submitted");
-        return reservation.refresh();
-    };
-    TRY(submit::write_plan(files.directory().string(), planned, go_on));
-    TRY(base::write_atomically(
-        files.batch_script(),
-        plan::batch_script(planned.plan, submit::launcher_path(), planned.digest), 0700));
-    TRY(go_on());
-    store::Job job;
-    TRY(submit::submit_and_record(here.slurm, planned.plan, files.batch_script().string(), held,
-                                  [&](const std::string& id) {
-                                      job = record_of(key, planned, id);
-                                      return reservation.commit(job);
-                                  }));
-    return job;
 }
 
 // Returns the job as it is right after submission. If Slurm does not answer, the error is returned
@@ -232,54 +160,37 @@ base::Result<JobCreateOptions> with_old_names(JobCreateOptions options) {
 Answer job_create(const JobCreateOptions& given) {
     const JobCreateOptions options = TRY(with_old_names(given));
     const Surroundings here = TRY(open_surroundings());
-    const store::JobKey key = TRY(choose_key(options, here.store));
-    if (!options.dry_run && here.store.job(key)) {
-        return base::fail(
-            "A job with given name, experiment, workspace and resource group already exists.", "",
-            fmt::format("`batchai job show --name {}` says how far it is; choose another name, or "
-                        "delete it first",
-                        key.job),
-            base::ExitCode::refused);
-    }
-    // Nothing is created and no image is resolved while Slurm cannot take the job.
-    if (!options.dry_run || options.check) TRY(here.slurm.ping());
-    const submit::JobText text = TRY(submit::read_job_file(options.file.path));
-    const plan::Identity identity{.subscription = here.site.subscription,
-                                  .resource_group = key.group,
-                                  .workspace = key.workspace,
-                                  .experiment = key.experiment,
-                                  .job = key.job,
-                                  .cluster = {},
-                                  .uuid = options.dry_run ? submit::no_uuid : base::random_uuid()};
-    const auto files = here.store.job_files(key);
-    const submit::PlanningChoices choices{.cluster = options.cluster,
-                                          .cluster_must_exist = !options.dry_run || options.check,
-                                          .image = options.dry_run
-                                                       ? submit::ImageQuestion::without_network
-                                                       : submit::ImageQuestion::registry};
-    const auto planning = TRY(submit::plan_job(here.store, here.site, text, options.file, choices,
-                                               identity, files.directory().string()));
-    fmt::print(stderr, "{}", planning.report);
-    if (!planning.planned)
+    submit::Submission submission{
+        .store = here.store,
+        .site = here.site,
+        .slurm = here.slurm,
+        .goal = options.dry_run ? submit::Goal::shown : submit::Goal::submitted,
+        .options = options.file,
+        .name = options.name,
+        .parents = options.parents,
+        .cluster_name = options.cluster,
+        .slurm_is_asked = options.check};
+    TRY(submit::prepare(submission));
+    fmt::print(stderr, "{}", submit::messages(submission));
+    if (!submission.is_sound())
         return Outcome{.exit_code = static_cast<int>(base::ExitCode::bad_job_file)};
     if (options.dry_run) {
-        print_dry_run(*planning.planned, files);
-        if (options.check) TRY(check_with_slurm(here, *planning.planned));
+        print_dry_run(submission);
+        if (options.check) TRY(check_with_slurm(submission));
         return Outcome{};
     }
-    if (options.follow && array_of(planning.planned->plan))
+    if (options.follow && is_array(*submission.plan))
         return base::fail("an array job cannot be followed", "--follow",
                           "leave --follow out; `batchai job logs JOB --task NUMBER --follow` "
                           "follows one of its tasks",
                           base::ExitCode::usage);
-    if (planning.planned->sweep)
-        TRY(status::check_array_size(here.slurm, *planning.planned->sweep));
-    TRY(user::ensure_experiment(here.store, here.site, options.parents));
-    if (!options.follow) return created(here, TRY(submit(here, key, *planning.planned)));
     // From here on Ctrl-C must not end this program before it has said which job it has submitted.
-    const Interruption interruption;
-    const store::Job job = TRY(submit(here, key, *planning.planned));
-    say(fmt::format("the job is \"{}\", submitted as Slurm job {}", key.job, job.slurm_job_id));
+    std::optional<Interruption> interruption;
+    if (options.follow) interruption.emplace();
+    TRY(submit::carry_out(submission));
+    const store::Job& job = submission.job;
+    if (!options.follow) return created(here, job);
+    say(fmt::format("the job is \"{}\", submitted as Slurm job {}", job.key.job, job.slurm_job_id));
     return Outcome{.exit_code = TRY(follow_new_job(here, job))};
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -11,15 +12,16 @@
 #include "cli/output/output.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
-#include "cli/verbs/hand_over.hpp"
+#include "cli/verbs/surroundings.hpp"
+#include "record/job_files.hpp"
 #include "run/again/watch_first_node.hpp"
 #include "run/attempt.hpp"
 #include "run/tensorflow/held_ports.hpp"
 #include "slurm/client.hpp"
 #include "spank/protocol.h"
 #include "store/store.hpp"
-#include "submit/image.hpp"
-#include "submit/planning.hpp"
+#include "submit/images_in_use.hpp"
+#include "submit/submission.hpp"
 
 namespace batchai::cli {
 namespace {
@@ -48,17 +50,31 @@ std::set<std::string> images_of_the_user() {
     return store ? submit::images_in_use(*store, slurm::Client()) : std::set<std::string>();
 }
 
-base::Result<std::optional<FrozenPlan>> new_plan(const RunVerbOptions& options) {
+// Replaces the plan of the environment by a new one, whose image is imported by a phase of the run.
+// Returns whether the file has no errors; they have been printed.
+base::Result<bool> make_new_plan(const RunVerbOptions& options, run::RunOptions& run) {
     if (options.plan || options.digest)
         return base::fail("--plan names a finished plan, which cannot be changed", "batchai run",
                           "leave out --plan and --digest, or the other options",
                           base::ExitCode::usage);
-    HandOverOptions file{options.file};
-    if (file.file.path.empty()) file.file.path = given_or_variable({}, BATCHAI_JOB_JSON_VARIABLE);
-    if (file.file.path.empty())
+    submit::JobFileOptions file = options.file;
+    if (file.path.empty()) file.path = given_or_variable({}, BATCHAI_JOB_JSON_VARIABLE);
+    if (file.path.empty())
         return base::fail("no job file is given", "batchai run", "add --job-json=job.json",
                           base::ExitCode::usage);
-    return freeze_plan(file);
+    const Surroundings here = TRY(open_surroundings());
+    submit::Submission submission{.store = here.store,
+                                  .site = here.site,
+                                  .slurm = here.slurm,
+                                  .goal = submit::Goal::frozen,
+                                  .options = std::move(file)};
+    TRY(submit::prepare(submission));
+    fmt::print(stderr, "{}", submit::messages(submission));
+    if (!submission.is_sound()) return false;
+    TRY(submit::carry_out(submission));
+    run.plan_path = record::JobFiles(submission.directory).plan().string();
+    run.digest = submission.digest;
+    return true;
 }
 
 // Implements `batchai run`, which runs inside an allocation and exits with the job's exit code.
@@ -66,12 +82,8 @@ Answer run_plan(const RunVerbOptions& options) {
     run::RunOptions run{given_or_variable(options.plan, BATCHAI_PLAN_VARIABLE),
                         given_or_variable(options.digest, BATCHAI_DIGEST_VARIABLE),
                         images_of_the_user, options.attempts_before};
-    if (options.wants_new_plan()) {
-        const auto frozen = TRY(new_plan(options));
-        if (!frozen) return Outcome{.exit_code = static_cast<int>(base::ExitCode::bad_job_file)};
-        run.plan_path = frozen->path;
-        run.digest = frozen->digest;
-    }
+    if (options.wants_new_plan() && !TRY(make_new_plan(options, run)))
+        return Outcome{.exit_code = static_cast<int>(base::ExitCode::bad_job_file)};
     if (run.plan_path.empty() || run.digest.empty()) {
         return base::fail("no plan is given", "batchai run",
                           "submit with `sbatch --job-json=job.json`, or add --job-json=job.json",

@@ -17,7 +17,6 @@
 #include "status/job_watch.hpp"
 #include "status/sweep/view.hpp"
 #include "submit/array_again.hpp"
-#include "submit/planning.hpp"
 #include "user/parents.hpp"
 
 namespace batchai::cli {

@@ -5,7 +5,7 @@
 #include "status/job_watch.hpp"
 #include "status/output_directory.hpp"
 #include "status/resource_view.hpp"
-#include "submit/planning.hpp"
+#include "submit/job_file.hpp"
 #include "user/parents.hpp"
 
 namespace batchai::cli {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include "submit/hand_over.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -12,7 +14,6 @@
 #include "record/attempt.hpp"
 #include "record/job_files.hpp"
 #include "store/store.hpp"
-#include "submit/image.hpp"
 #include "tests/unit/base/scratch.hpp"
 
 namespace batchai::submit {

@@ -17,7 +17,7 @@
 #include "base/text.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
-#include "submit/planning.hpp"
+#include "submit/environment.hpp"
 
 // `batchai az` puts a link named "az" into a directory of PATH, and takes it out again.
 namespace batchai::cli {
