@@ -40,16 +40,16 @@ struct Holds {
     Names release;  // those that were held for this reason and are no longer too large
 };
 
-Holds holds_of(const store::Cluster& cluster, const std::vector<status::JobReport>& reports) {
+Holds holds_of(const store::Cluster& cluster, const std::vector<status::JobView>& job_views) {
     const int limit = node_limit(cluster);
     Holds out;
-    for (const status::JobReport& report : reports) {
-        const auto& status = report.evidence.slurm;
-        if (report.job.cluster_key() != cluster.key || !status ||
+    for (const status::JobView& job_view : job_views) {
+        const auto& status = job_view.evidence.slurm;
+        if (job_view.job.cluster_key() != cluster.key || !status ||
             status->state != slurm::JobState::pending)
             continue;
-        const std::string& id = report.job.slurm_job_id;
-        if (report.job.node_count > limit) {
+        const std::string& id = job_view.job.slurm_job_id;
+        if (job_view.job.node_count > limit) {
             // A job that its user holds stays the user's to release.
             const bool by_user = status->reason.starts_with("JobHeld") && !is_held(cluster, id);
             if (!by_user) out.hold.push_back(id);
@@ -145,7 +145,7 @@ base::Result<ScalingView> look_at_slurm(const store::Store& store, const site::S
                                         const slurm::Client& client,
                                         const store::Cluster& cluster) {
     auto jobs = TRY(jobs_on_clusters_of(store, cluster.key.parent()));
-    ScalingView view{.reports = TRY(status::report_jobs(store, client, std::move(jobs))),
+    ScalingView view{.job_views = TRY(status::view_jobs(store, client, std::move(jobs))),
                      .rights = {},
                      .input = {}};
     // Slurm's accounting may not answer for a while. A cluster that has nodes must not lose them by
@@ -159,7 +159,7 @@ base::Result<ScalingView> look_at_slurm(const store::Store& store, const site::S
         view.rights.reason = rights.error().text();
     if (view.rights.allowed)
         view.input =
-            TRY(input_for(store, site, client, cluster, load_of(cluster.key, view.reports)));
+            TRY(input_for(store, site, client, cluster, load_of(cluster.key, view.job_views)));
     return view;
 }
 
@@ -171,7 +171,7 @@ base::Result<Rescaled> follow_target(const store::Store& store, const slurm::Cli
                  .remarks = {},
                  .waiting = {},
                  .suspend_timeout = view.rights.suspend_timeout};
-    const Holds holds = holds_of(cluster, view.reports);
+    const Holds holds = holds_of(cluster, view.job_views);
     cluster = TRY(hold_large_jobs(store, client, cluster, holds));
     if (!holds.hold.empty())
         out.remarks.push_back(fmt::format("held until the cluster is large enough: Slurm's job {}",
@@ -181,7 +181,7 @@ base::Result<Rescaled> follow_target(const store::Store& store, const slurm::Cli
         out.remarks.push_back(cap_remark(view.rights.reason));
         return out;
     }
-    const ClusterLoad load = load_of(key, view.reports);
+    const ClusterLoad load = load_of(key, view.job_views);
     const int target = target_of(cluster, std::max(load.wanted_nodes, initial));
     const slurm::ScalingInput& input = view.input;
     const slurm::PowerPlan plan = slurm::plan_power(input, target);

@@ -18,7 +18,7 @@ namespace batchai::clusters {
 
 // What Slurm says before a cluster follows a target.
 struct ScalingView {
-    std::vector<status::JobReport> reports;  // of the jobs of the cluster's workspace
+    std::vector<status::JobView> job_views;  // of the jobs of the cluster's workspace
     slurm::PowerRights rights;
     slurm::ScalingInput input;  // empty if the caller may not power nodes
 };

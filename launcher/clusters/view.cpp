@@ -30,10 +30,10 @@ bool ranks_run(const std::optional<record::Attempt>& attempt) {
 }
 
 // Each task of an array job has nodes of its own.
-void add_tasks(const status::JobReport& report, ClusterLoad& load) {
-    for (const status::TaskReport& task : report.tasks) {
+void add_tasks(const status::JobView& job_view, ClusterLoad& load) {
+    for (const status::TaskView& task : job_view.tasks) {
         if (task.ended()) continue;
-        load.wanted_nodes += report.job.node_count;
+        load.wanted_nodes += job_view.job.node_count;
         const auto& slurm = task.evidence.slurm;
         if (task.state != slurm::ExecutionState::queued && slurm && !slurm->nodes.empty())
             load.jobs.push_back({slurm->nodes, !ranks_run(task.attempt)});
@@ -43,18 +43,18 @@ void add_tasks(const status::JobReport& report, ClusterLoad& load) {
 }  // namespace
 
 ClusterLoad load_of(const store::ClusterKey& cluster,
-                    const std::vector<status::JobReport>& reports) {
+                    const std::vector<status::JobView>& job_views) {
     ClusterLoad load;
-    for (const auto& report : reports) {
-        if (report.job.cluster_key() != cluster || report.ended()) continue;
-        if (!report.tasks.empty()) {
-            add_tasks(report, load);
+    for (const auto& job_view : job_views) {
+        if (job_view.job.cluster_key() != cluster || job_view.ended()) continue;
+        if (!job_view.tasks.empty()) {
+            add_tasks(job_view, load);
             continue;
         }
-        load.wanted_nodes += report.job.node_count;
-        if (report.state != slurm::ExecutionState::queued && report.evidence.slurm &&
-            !report.evidence.slurm->nodes.empty()) {
-            load.jobs.push_back({report.evidence.slurm->nodes, !ranks_run(report.attempt)});
+        load.wanted_nodes += job_view.job.node_count;
+        if (job_view.state != slurm::ExecutionState::queued && job_view.evidence.slurm &&
+            !job_view.evidence.slurm->nodes.empty()) {
+            load.jobs.push_back({job_view.evidence.slurm->nodes, !ranks_run(job_view.attempt)});
         }
     }
     return load;
@@ -229,13 +229,13 @@ base::Result<base::Value::Array> cluster_values(const store::Store& store, const
     auto jobs = TRY(jobs_on_clusters_of(store, clusters.front().key.parent()));
     // If Slurm does not answer the ping, it is not asked again: each query would wait for its
     // deadline.
-    const auto reports =
-        client.ping().and_then([&] { return status::report_jobs(store, client, std::move(jobs)); });
-    const base::Value no_reports = reports ? base::Value() : slurm_error(reports.error());
+    const auto job_views =
+        client.ping().and_then([&] { return status::view_jobs(store, client, std::move(jobs)); });
+    const base::Value no_views = job_views ? base::Value() : slurm_error(job_views.error());
     Nodes nodes(client);
     for (const auto& cluster : clusters) {
-        if (!reports) {
-            values.push_back(to_value(cluster, site.subscription, {}, no_reports));
+        if (!job_views) {
+            values.push_back(to_value(cluster, site.subscription, {}, no_views));
             continue;
         }
         const auto& statuses = nodes.of(node_filter(site, cluster.vm_size));
@@ -244,7 +244,7 @@ base::Result<base::Value::Array> cluster_values(const store::Store& store, const
                 to_value(cluster, site.subscription, {}, slurm_error(statuses.error())));
             continue;
         }
-        const auto load = load_of(cluster.key, *reports);
+        const auto load = load_of(cluster.key, *job_views);
         const auto view =
             slurm::cluster_view(*statuses, load.jobs, target_of(cluster, load.wanted_nodes),
                                 assignment_of(store, cluster));
@@ -258,9 +258,9 @@ base::Result<slurm::ClusterView> nodes_of_cluster(const store::Store& store, con
                                                   const store::Cluster& cluster) {
     TRY(client.ping());
     auto jobs = TRY(jobs_on_clusters_of(store, cluster.key.parent()));
-    const auto reports = TRY(status::report_jobs(store, client, std::move(jobs)));
+    const auto job_views = TRY(status::view_jobs(store, client, std::move(jobs)));
     const auto statuses = TRY(client.nodes(node_filter(site, cluster.vm_size)));
-    const auto load = load_of(cluster.key, reports);
+    const auto load = load_of(cluster.key, job_views);
     return slurm::cluster_view(statuses, load.jobs, target_of(cluster, load.wanted_nodes),
                                assignment_of(store, cluster));
 }

@@ -29,7 +29,7 @@ struct ClusterLoad {
 };
 
 [[nodiscard]] ClusterLoad load_of(const store::ClusterKey& cluster,
-                                  const std::vector<status::JobReport>& reports);
+                                  const std::vector<status::JobView>& job_views);
 
 // Returns the number of nodes that the cluster should have.
 [[nodiscard]] int target_of(const store::Cluster& cluster, int wanted_nodes);

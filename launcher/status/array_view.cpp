@@ -114,17 +114,17 @@ slurm::JobEvidence evidence_of(const store::Job& job, std::optional<slurm::JobSt
     return evidence;
 }
 
-base::Result<std::vector<TaskReport>> report_tasks(const store::Store& store, const store::Job& job,
-                                                   const ArrayStatuses& statuses) {
+base::Result<std::vector<TaskView>> view_tasks(const store::Store& store, const store::Job& job,
+                                               const ArrayStatuses& statuses) {
     const record::JobFiles files = store.job_files(job.key);
     const std::vector<int> numbers = TRY(tasks_of(store, job, statuses));
     const std::vector<TaskRun> runs = runs_of(job, numbers);
     const std::vector<int> begun = files.started_array_tasks();
     const std::set<int> started(begun.begin(), begun.end());
-    std::vector<TaskReport> tasks(numbers.size());
+    std::vector<TaskView> tasks(numbers.size());
     std::vector<base::Result<void>> read(numbers.size());
     base::in_parallel(numbers.size(), [&](std::size_t i) {
-        TaskReport& task = tasks[i];
+        TaskView& task = tasks[i];
         task.number = numbers[i];
         if (started.contains(task.number)) {
             auto attempt = record::latest_attempt(files.array_task(task.number));
@@ -154,24 +154,24 @@ base::Result<std::vector<TaskReport>> report_tasks(const store::Store& store, co
     return tasks;
 }
 
-bool needs_accounting(const std::vector<TaskReport>& tasks) {
-    return std::any_of(tasks.begin(), tasks.end(), [](const TaskReport& task) {
+bool needs_accounting(const std::vector<TaskView>& tasks) {
+    return std::any_of(tasks.begin(), tasks.end(), [](const TaskView& task) {
         const bool by_record = task.evidence.attempt && task.evidence.attempt->exit_code;
         return !task.evidence.slurm && !by_record;
     });
 }
 
-slurm::TaskCounts count_tasks(const std::vector<TaskReport>& tasks) {
+slurm::TaskCounts count_tasks(const std::vector<TaskView>& tasks) {
     slurm::TaskCounts counts;
-    for (const TaskReport& task : tasks)
+    for (const TaskView& task : tasks)
         counts.add(task.state);
     return counts;
 }
 
-const TaskReport& representative(const std::vector<TaskReport>& tasks, ExecutionState state) {
+const TaskView& representative(const std::vector<TaskView>& tasks, ExecutionState state) {
     const auto first_in = [&](ExecutionState wanted) {
         return std::find_if(tasks.begin(), tasks.end(),
-                            [&](const TaskReport& task) { return task.state == wanted; });
+                            [&](const TaskView& task) { return task.state == wanted; });
     };
     auto found = first_in(state);
     // Some tasks have ended, and all others wait.
@@ -179,13 +179,13 @@ const TaskReport& representative(const std::vector<TaskReport>& tasks, Execution
     return found == tasks.end() ? tasks.front() : *found;
 }
 
-std::optional<base::Time> start_of(const TaskReport& task) {
+std::optional<base::Time> start_of(const TaskView& task) {
     if (task.state == ExecutionState::queued) return {};
     if (task.attempt) return task.attempt->start;
     return task.evidence.slurm ? task.evidence.slurm->start : std::nullopt;
 }
 
-std::optional<base::Time> end_of(const TaskReport& task) {
+std::optional<base::Time> end_of(const TaskView& task) {
     if (!task.ended()) return {};
     if (task.attempt && task.attempt->end) return task.attempt->end;
     return task.evidence.slurm ? task.evidence.slurm->end : std::nullopt;
@@ -205,9 +205,9 @@ base::Value time_value(const std::optional<base::Time>& time) {
 
 }  // namespace
 
-base::Value to_value(const std::vector<TaskReport>& tasks) {
+base::Value to_value(const std::vector<TaskView>& tasks) {
     base::Value::Array out;
-    for (const TaskReport& task : tasks) {
+    for (const TaskView& task : tasks) {
         const auto code = slurm::exit_code(task.evidence);
         const auto& slurm = task.evidence.slurm;
         const auto nodes = task.attempt ? task.attempt->nodes

@@ -17,7 +17,7 @@
 namespace batchai::status {
 
 // One task of an array job.
-struct TaskReport {
+struct TaskView {
     int number = 0;
     std::optional<record::Attempt> attempt;  // the newest
     slurm::JobEvidence evidence;
@@ -58,27 +58,27 @@ struct TaskRun {
                                              std::optional<record::Attempt>& attempt,
                                              int attempts_before = 0);
 
-// Returns a report of each task.
-[[nodiscard]] base::Result<std::vector<TaskReport>> report_tasks(const store::Store& store,
-                                                                 const store::Job& job,
-                                                                 const ArrayStatuses& statuses);
+// Returns a view of each task.
+[[nodiscard]] base::Result<std::vector<TaskView>> view_tasks(const store::Store& store,
+                                                             const store::Job& job,
+                                                             const ArrayStatuses& statuses);
 
 // Returns whether Slurm has said nothing about a task that has not ended by its record.
-[[nodiscard]] bool needs_accounting(const std::vector<TaskReport>& tasks);
+[[nodiscard]] bool needs_accounting(const std::vector<TaskView>& tasks);
 
-[[nodiscard]] slurm::TaskCounts count_tasks(const std::vector<TaskReport>& tasks);
+[[nodiscard]] slurm::TaskCounts count_tasks(const std::vector<TaskView>& tasks);
 
-// Returns the task that the report of a whole job in this state tells about: of a failed job the
+// Returns the task that the view of a whole job in this state tells about: of a failed job the
 // first that failed, of a running one the first that runs, and so on.
-[[nodiscard]] const TaskReport& representative(const std::vector<TaskReport>& tasks,
-                                               slurm::ExecutionState state);
+[[nodiscard]] const TaskView& representative(const std::vector<TaskView>& tasks,
+                                             slurm::ExecutionState state);
 
-[[nodiscard]] std::optional<base::Time> start_of(const TaskReport& task);
-[[nodiscard]] std::optional<base::Time> end_of(const TaskReport& task);
+[[nodiscard]] std::optional<base::Time> start_of(const TaskView& task);
+[[nodiscard]] std::optional<base::Time> end_of(const TaskView& task);
 
 // {"queued": 3, …, "total": 8}
 [[nodiscard]] base::Value to_value(const slurm::TaskCounts& counts);
 // [{task, executionState, exitCode, node, startTime, endTime, slurmJobId}]
-[[nodiscard]] base::Value to_value(const std::vector<TaskReport>& tasks);
+[[nodiscard]] base::Value to_value(const std::vector<TaskView>& tasks);
 
 }  // namespace batchai::status

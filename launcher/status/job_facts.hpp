@@ -19,13 +19,13 @@ struct FactsOf {
     std::optional<int> task;
 };
 
-[[nodiscard]] Summary summary_of(const JobReport& report);
+[[nodiscard]] Summary summary_of(const JobView& view);
 
 // Refuses a task of a job that is no array, and an array job without a task.
 [[nodiscard]] base::Result<void> check_task(const store::Store& store, const FactsOf& of);
 
 // `what` tells which further files are read; its summary is filled in here.
-[[nodiscard]] base::Result<Facts> facts_of(const store::Store& store, const JobReport& report,
+[[nodiscard]] base::Result<Facts> facts_of(const store::Store& store, const JobView& view,
                                            const FactsOf& of, Collect what);
 
 }  // namespace batchai::status

@@ -28,74 +28,74 @@ constexpr int interrupted_exit_code = 130;
 }  // namespace
 
 base::Result<Followed> follow(JobWatch& watch,
-                              const std::function<base::Result<Step>(const JobReport&)>& step) {
+                              const std::function<base::Result<Step>(const JobView&)>& step) {
     auto pause = shortest_pause;
     while (true) {
-        auto report = TRY(watch.look());
-        const Step found = TRY(step(report));
+        auto view = TRY(watch.look());
+        const Step found = TRY(step(view));
         // Ctrl-C may have been the reason to stop.
         const bool stop = found == Step::stop && !cli::Interruption::requested();
         if (found == Step::more && !cli::Interruption::requested()) continue;
-        if (stop || cli::Interruption::requested() || report.ended())
-            return Followed{.report = std::move(report), .stopped = stop};
+        if (stop || cli::Interruption::requested() || view.ended())
+            return Followed{.view = std::move(view), .stopped = stop};
         pause = found == Step::something_new ? shortest_pause : std::min(pause * 2, longest_pause);
         cli::Interruption::sleep(pause);
-        if (cli::Interruption::requested()) return Followed{.report = std::move(report)};
+        if (cli::Interruption::requested()) return Followed{.view = std::move(view)};
     }
 }
 
-void JobProgress::look(const JobReport& report) {
+void JobProgress::look(const JobView& view) {
     if (!said_submission_) {
         said_submission_ = true;
-        fmt::print(stderr, "Job submitted at {}\n", python_time(report.job.creation_time));
+        fmt::print(stderr, "Job submitted at {}\n", python_time(view.job.creation_time));
     }
-    if (!said_start_ && report.state != ExecutionState::queued && report.start()) {
+    if (!said_start_ && view.state != ExecutionState::queued && view.start()) {
         said_start_ = true;
-        fmt::print(stderr, "Job started execution at {}\n", python_time(*report.start()));
+        fmt::print(stderr, "Job started execution at {}\n", python_time(*view.start()));
     }
-    if (!state_ || *state_ != report.state) {
-        state_ = report.state;
-        fmt::print(stderr, "Job state: {}\n", slurm::to_string(report.state));
+    if (!state_ || *state_ != view.state) {
+        state_ = view.state;
+        fmt::print(stderr, "Job state: {}\n", slurm::to_string(view.state));
     }
-    say_reason(report);
+    say_reason(view);
 }
 
-void JobProgress::say_reason(const JobReport& report) {
-    if (report.state != ExecutionState::queued || !report.evidence.slurm) return;
-    const auto words = slurm::pending_reason_in_words(report.evidence.slurm->reason);
+void JobProgress::say_reason(const JobView& view) {
+    if (view.state != ExecutionState::queued || !view.evidence.slurm) return;
+    const auto words = slurm::pending_reason_in_words(view.evidence.slurm->reason);
     if (words.sentence == reason_) return;
     reason_ = words.sentence;
     fmt::print(stderr, "The job is waiting: {}\n", words.sentence);
     if (!words.advice.empty()) fmt::print(stderr, "  {}\n", words.advice);
 }
 
-int say_end(const JobReport& report) {
-    if (report.attempt) {
-        for (const std::string& warning : report.attempt->warnings)
+int say_end(const JobView& view) {
+    if (view.attempt) {
+        for (const std::string& warning : view.attempt->warnings)
             cli::warn(warning);
     }
-    const auto start = report.start();
-    const auto end = report.end();
+    const auto start = view.start();
+    const auto end = view.end();
     const auto at = end ? python_time(*end) : "an unknown time";
     const auto took = start && end ? python_duration(*end - *start) : "an unknown time";
-    if (report.state == ExecutionState::succeeded) {
+    if (view.state == ExecutionState::succeeded) {
         fmt::print(stderr, "Job completed at {}; execution took {}\n", at, took);
-        return report.exit_code().value_or(0);
+        return view.exit_code().value_or(0);
     }
-    fmt::print(stderr, "The job \"{}\" in resource group \"{}\" failed.\n", report.job.key.job,
-               report.job.key.group);
-    const auto code = report.exit_code();
+    fmt::print(stderr, "The job \"{}\" in resource group \"{}\" failed.\n", view.job.key.job,
+               view.job.key.group);
+    const auto code = view.exit_code();
     if (code) {
         fmt::print(stderr, "Job failed with exit code {} at {}; execution took {}\n", *code, at,
                    took);
     }
-    fmt::print(stderr, "{}", base::printable_lines(error_lines(job_errors(report))));
+    fmt::print(stderr, "{}", base::printable_lines(error_lines(job_errors(view))));
     // Exit code 0 would tell a script that the job succeeded.
     return code && *code != 0 ? *code : unknown_exit_code;
 }
 
-int say_interrupted(const JobReport& report) {
-    cli::say(fmt::format("interrupted; the job continues ({})", slurm::to_string(report.state)));
+int say_interrupted(const JobView& view) {
+    cli::say(fmt::format("interrupted; the job continues ({})", slurm::to_string(view.state)));
     return interrupted_exit_code;
 }
 

@@ -16,27 +16,27 @@ namespace batchai::status {
 // there is, and looks again at once.
 enum class Step { nothing_new, something_new, more, stop };
 
-// The newest report of a job that is no longer followed. The job may go on if the user has pressed
+// The newest view of a job that is no longer followed. The job may go on if the user has pressed
 // Ctrl-C, or if the command has stopped by itself.
 struct Followed {
-    JobReport report;
+    JobView view;
     bool stopped = false;  // by the command
 };
 
-// Calls `step` with each new report until the job has ended, Ctrl-C is pressed, or `step` says so.
-// The report is asked for before the step: what the step then reads of an ended job is complete. An
+// Calls `step` with each new view until the job has ended, Ctrl-C is pressed, or `step` says so.
+// The view is asked for before the step: what the step then reads of an ended job is complete. An
 // Interruption must exist.
 [[nodiscard]] base::Result<Followed> follow(
-    JobWatch& watch, const std::function<base::Result<Step>(const JobReport&)>& step);
+    JobWatch& watch, const std::function<base::Result<Step>(const JobView&)>& step);
 
 // Prints the progress of a job. It remembers what it has printed, so that each change is printed
 // once.
 class JobProgress {
   public:
-    void look(const JobReport& report);
+    void look(const JobView& view);
 
   private:
-    void say_reason(const JobReport& report);
+    void say_reason(const JobView& view);
 
     bool said_submission_ = false;
     bool said_start_ = false;
@@ -45,9 +45,9 @@ class JobProgress {
 };
 
 // Says how the job has ended. Returns its exit code, or 255 if it failed without one.
-[[nodiscard]] int say_end(const JobReport& report);
+[[nodiscard]] int say_end(const JobView& view);
 
 // Says that the job goes on though the command ends. Returns the exit code of the command.
-[[nodiscard]] int say_interrupted(const JobReport& report);
+[[nodiscard]] int say_interrupted(const JobView& view);
 
 }  // namespace batchai::status

@@ -24,37 +24,37 @@ bool ended_by_record(const std::optional<record::Attempt>& attempt) {
     return attempt && attempt->end && attempt->exit_code && !attempt->runs_again();
 }
 
-JobReport make_report(store::Job job, std::optional<slurm::JobStatus> status,
-                      std::optional<record::Attempt> attempt) {
-    JobReport report;
-    report.evidence = evidence_of(job, std::move(status), attempt);
-    report.job = std::move(job);
-    report.attempt = std::move(attempt);
-    report.state = slurm::execution_state(report.evidence);
-    return report;
+JobView make_view(store::Job job, std::optional<slurm::JobStatus> status,
+                  std::optional<record::Attempt> attempt) {
+    JobView view;
+    view.evidence = evidence_of(job, std::move(status), attempt);
+    view.job = std::move(job);
+    view.attempt = std::move(attempt);
+    view.state = slurm::execution_state(view.evidence);
+    return view;
 }
 
-void take_task(JobReport& report, const TaskReport& task) {
-    report.task = task.number;
-    report.attempt = task.attempt;
-    report.evidence = task.evidence;
+void take_task(JobView& view, const TaskView& task) {
+    view.task = task.number;
+    view.attempt = task.attempt;
+    view.evidence = task.evidence;
 }
 
-JobReport make_array_report(store::Job job, std::vector<TaskReport> tasks) {
-    JobReport report;
-    report.job = std::move(job);
-    report.state = slurm::combined_state(count_tasks(tasks));
-    if (!tasks.empty()) take_task(report, representative(tasks, report.state));
-    report.tasks = std::move(tasks);
-    return report;
+JobView make_array_view(store::Job job, std::vector<TaskView> tasks) {
+    JobView view;
+    view.job = std::move(job);
+    view.state = slurm::combined_state(count_tasks(tasks));
+    if (!tasks.empty()) take_task(view, representative(tasks, view.state));
+    view.tasks = std::move(tasks);
+    return view;
 }
 
 }  // namespace
 
-std::optional<base::Time> JobReport::start() const {
+std::optional<base::Time> JobView::start() const {
     if (state == slurm::ExecutionState::queued) return {};
     std::optional<base::Time> first;
-    for (const TaskReport& other : tasks) {
+    for (const TaskView& other : tasks) {
         const auto time = start_of(other);
         if (time && (!first || *time < *first)) first = time;
     }
@@ -65,10 +65,10 @@ std::optional<base::Time> JobReport::start() const {
     return ended() ? end() : std::nullopt;
 }
 
-std::optional<base::Time> JobReport::end() const {
+std::optional<base::Time> JobView::end() const {
     if (!ended()) return {};
     std::optional<base::Time> last;
-    for (const TaskReport& other : tasks) {
+    for (const TaskView& other : tasks) {
         const auto time = end_of(other);
         if (time && (!last || *time > *last)) last = time;
     }
@@ -102,23 +102,23 @@ bool may_be_old(const std::optional<slurm::JobStatus>& status,
 
 // Reports the array jobs among `jobs`, by their place there. Accounting is asked once for all if
 // Slurm's queue has forgotten tasks of some of them.
-base::Result<std::map<std::size_t, JobReport>> report_arrays(
+base::Result<std::map<std::size_t, JobView>> view_arrays(
     const store::Store& store, const slurm::Client& client, const std::vector<store::Job>& jobs,
     const base::Result<slurm::Jobs>& statuses) {
-    std::map<std::size_t, JobReport> out;
+    std::map<std::size_t, JobView> out;
     const ArrayStatuses of_tasks = statuses ? array_statuses(*statuses) : ArrayStatuses();
     std::vector<std::size_t> unsure;
     std::vector<std::string> forgotten;
     for (std::size_t i = 0; i < jobs.size(); ++i) {
         if (!jobs[i].is_array) continue;
-        auto tasks = TRY(report_tasks(store, jobs[i], of_tasks));
+        auto tasks = TRY(view_tasks(store, jobs[i], of_tasks));
         if (needs_accounting(tasks)) {
             if (!statuses) return tl::unexpected(statuses.error());
             unsure.push_back(i);
             for (std::string& id : slurm_ids_of(jobs[i]))
                 forgotten.push_back(std::move(id));
         }
-        out.emplace(i, make_array_report(jobs[i], std::move(tasks)));
+        out.emplace(i, make_array_view(jobs[i], std::move(tasks)));
     }
     if (unsure.empty()) return out;
     slurm::Jobs all = *statuses;
@@ -126,16 +126,15 @@ base::Result<std::map<std::size_t, JobReport>> report_arrays(
     all.merge(accounted);
     const ArrayStatuses more = array_statuses(all);
     for (const std::size_t i : unsure)
-        out[i] = make_array_report(jobs[i], TRY(report_tasks(store, jobs[i], more)));
+        out[i] = make_array_view(jobs[i], TRY(view_tasks(store, jobs[i], more)));
     return out;
 }
 
 }  // namespace
 
-base::Result<std::vector<JobReport>> report_jobs(const store::Store& store,
-                                                 const slurm::Client& client,
-                                                 std::vector<store::Job> jobs, AskedJobs asked) {
-    if (jobs.empty()) return std::vector<JobReport>();
+base::Result<std::vector<JobView>> view_jobs(const store::Store& store, const slurm::Client& client,
+                                             std::vector<store::Job> jobs, AskedJobs asked) {
+    if (jobs.empty()) return std::vector<JobView>();
     std::vector<std::string> ids;
     ids.reserve(jobs.size());
     base::Time first = jobs.front().creation_time;
@@ -159,12 +158,12 @@ base::Result<std::vector<JobReport>> report_jobs(const store::Store& store,
     };
     base::in_parallel(jobs.size(), read);
     auto statuses = answer.get();
-    auto arrays = TRY(report_arrays(store, client, jobs, statuses));
-    std::vector<JobReport> reports;
-    reports.reserve(jobs.size());
+    auto arrays = TRY(view_arrays(store, client, jobs, statuses));
+    std::vector<JobView> views;
+    views.reserve(jobs.size());
     for (std::size_t i = 0; i < jobs.size(); ++i) {
         if (const auto array = arrays.find(i); array != arrays.end()) {
-            reports.push_back(std::move(array->second));
+            views.push_back(std::move(array->second));
             continue;
         }
         std::optional<slurm::JobStatus> status;
@@ -175,15 +174,14 @@ base::Result<std::vector<JobReport>> report_jobs(const store::Store& store,
         if (attempts[i] && may_be_old(status, *attempts[i])) read(i);
         auto attempt = TRY(std::move(attempts[i]));
         if (!statuses && !ended_by_record(attempt)) return tl::unexpected(statuses.error());
-        reports.push_back(make_report(std::move(jobs[i]), std::move(status), std::move(attempt)));
+        views.push_back(make_view(std::move(jobs[i]), std::move(status), std::move(attempt)));
     }
-    return reports;
+    return views;
 }
 
-base::Result<std::vector<JobReport>> report_jobs_of(const store::Store& store,
-                                                    const slurm::Client& client,
-                                                    const store::ExperimentKey& key,
-                                                    bool& complete) {
+base::Result<std::vector<JobView>> view_jobs_of(const store::Store& store,
+                                                const slurm::Client& client,
+                                                const store::ExperimentKey& key, bool& complete) {
     AskedJobs asked;
     const std::vector<std::string> names = TRY(store.job_names(key));
     if (names.size() > slurm::Client::many_jobs) {
@@ -197,30 +195,30 @@ base::Result<std::vector<JobReport>> report_jobs_of(const store::Store& store,
     for (const base::Error& error : unreadable)
         cli::say_error("a job is left out, because its record cannot be read: " + error.text());
     complete = unreadable.empty();
-    return report_jobs(store, client, std::move(jobs), std::move(asked));
+    return view_jobs(store, client, std::move(jobs), std::move(asked));
 }
 
 namespace {
 
-// Makes the report of an array job that of one task.
-base::Result<void> choose_task(JobReport& report, int number) {
-    const TaskReport task = TRY(task_of(report, number));
-    take_task(report, task);
-    report.state = task.state;
-    report.tasks.clear();
+// Makes the view of an array job that of one task.
+base::Result<void> choose_task(JobView& view, int number) {
+    const TaskView task = TRY(task_of(view, number));
+    take_task(view, task);
+    view.state = task.state;
+    view.tasks.clear();
     return {};
 }
 
 }  // namespace
 
-base::Result<TaskReport> task_of(const JobReport& report, int number) {
-    if (!report.job.is_array) return tl::unexpected(not_an_array(report.job.key));
+base::Result<TaskView> task_of(const JobView& view, int number) {
+    if (!view.job.is_array) return tl::unexpected(not_an_array(view.job.key));
     std::vector<int> known;
-    for (const TaskReport& task : report.tasks) {
+    for (const TaskView& task : view.tasks) {
         if (task.number == number) return task;
         known.push_back(task.number);
     }
-    return base::fail(fmt::format("the job has no task {}", number), report.job.key.job,
+    return base::fail(fmt::format("the job has no task {}", number), view.job.key.job,
                       "its tasks are " + slurm::array_indexes(known), base::ExitCode::not_found);
 }
 
@@ -228,40 +226,40 @@ namespace {
 
 // Adds the end of the last attempt as `batchai run` has left it with Slurm, because it could not
 // write the record.
-void look_for_last_words(const slurm::Client& client, JobReport& report) {
-    const bool recorded = report.attempt && report.attempt->end;
-    if (report.state != slurm::ExecutionState::failed || !report.evidence.slurm || recorded) return;
-    const auto comment = client.comment(report.evidence.slurm->id);
+void look_for_last_words(const slurm::Client& client, JobView& view) {
+    const bool recorded = view.attempt && view.attempt->end;
+    if (view.state != slurm::ExecutionState::failed || !view.evidence.slurm || recorded) return;
+    const auto comment = client.comment(view.evidence.slurm->id);
     auto told = comment ? record::end_in_comment(*comment) : std::nullopt;
-    if (!told || (report.attempt && told->number != report.attempt->number)) return;
+    if (!told || (view.attempt && told->number != view.attempt->number)) return;
     // The comment stays when the job is queued again, and then tells of an earlier attempt.
-    if (told->number <= report.evidence.slurm->restart_count) return;
-    if (report.attempt) {
-        told->nodes = report.attempt->nodes;
-        told->phases = report.attempt->phases;
+    if (told->number <= view.evidence.slurm->restart_count) return;
+    if (view.attempt) {
+        told->nodes = view.attempt->nodes;
+        told->phases = view.attempt->phases;
     }
-    report.attempt = std::move(told);
-    report.evidence.attempt = slurm::AttemptView{.number = report.evidence.slurm->restart_count + 1,
-                                                 .exit_code = report.attempt->exit_code,
-                                                 .ended_by = report.attempt->ended_by};
+    view.attempt = std::move(told);
+    view.evidence.attempt = slurm::AttemptView{.number = view.evidence.slurm->restart_count + 1,
+                                               .exit_code = view.attempt->exit_code,
+                                               .ended_by = view.attempt->ended_by};
 }
 
 }  // namespace
 
-base::Result<JobReport> report_job(const store::Store& store, const slurm::Client& client,
-                                   const store::JobKey& key, std::optional<int> task) {
+base::Result<JobView> view_job(const store::Store& store, const slurm::Client& client,
+                               const store::JobKey& key, std::optional<int> task) {
     auto job = TRY(store.job(key));
-    auto reports = TRY(report_jobs(store, client, {std::move(job)}));
-    JobReport report = std::move(reports.front());
-    if (task) TRY(choose_task(report, *task));
-    look_for_last_words(client, report);
-    if (report.ended()) {
-        report.not_written = record::failure_notes(files_of(store, key, report.task));
-        std::erase_if(report.not_written, [](const record::FailureNote& note) {
+    auto views = TRY(view_jobs(store, client, {std::move(job)}));
+    JobView view = std::move(views.front());
+    if (task) TRY(choose_task(view, *task));
+    look_for_last_words(client, view);
+    if (view.ended()) {
+        view.not_written = record::failure_notes(files_of(store, key, view.task));
+        std::erase_if(view.not_written, [](const record::FailureNote& note) {
             return note.code != record::data_not_written;
         });
     }
-    return report;
+    return view;
 }
 
 namespace {
@@ -295,16 +293,16 @@ base::Value error_value(const std::string& code, const std::string& message, bas
         base::Value::Object{{"code", code}, {"details", std::move(details)}, {"message", message}}};
 }
 
-base::Value execution_info(const JobReport& report) {
-    if (report.state == ExecutionState::queued) return nullptr;
-    const auto code = report.exit_code();
-    base::Value info = base::Value::Object{{"endTime", time_value(report.end())},
-                                           {"errors", job_errors(report)},
+base::Value execution_info(const JobView& view) {
+    if (view.state == ExecutionState::queued) return nullptr;
+    const auto code = view.exit_code();
+    base::Value info = base::Value::Object{{"endTime", time_value(view.end())},
+                                           {"errors", job_errors(view)},
                                            {"exitCode", code ? base::Value(*code) : base::Value()},
-                                           {"startTime", time_value(report.start())}};
-    if (report.attempt && !report.attempt->warnings.empty())
-        info.set("warnings", base::Value::Array(report.attempt->warnings.begin(),
-                                                report.attempt->warnings.end()));
+                                           {"startTime", time_value(view.start())}};
+    if (view.attempt && !view.attempt->warnings.empty())
+        info.set("warnings",
+                 base::Value::Array(view.attempt->warnings.begin(), view.attempt->warnings.end()));
     return info;
 }
 
@@ -317,10 +315,10 @@ base::Value pending_reason(const slurm::JobStatus& status) {
         {"reason", status.reason}};
 }
 
-base::Time transition_time(const JobReport& report) {
-    if (const auto end = report.end()) return *end;
-    if (const auto start = report.start()) return *start;
-    return report.job.creation_time;
+base::Time transition_time(const JobView& view) {
+    if (const auto end = view.end()) return *end;
+    if (const auto start = view.start()) return *start;
+    return view.job.creation_time;
 }
 
 std::string path_segment(const store::Job& job) {
@@ -329,36 +327,36 @@ std::string path_segment(const store::Job& job) {
         .path_segment();
 }
 
-base::Value errors_of_run(const JobReport& report) {
-    const auto words = slurm::failure_code(report.evidence);
+base::Value errors_of_run(const JobView& view) {
+    const auto words = slurm::failure_code(view.evidence);
     if (!words) return nullptr;
-    const auto by = slurm::ended_by(report.evidence);
-    const auto& attempt = report.attempt;
+    const auto by = slurm::ended_by(view.evidence);
+    const auto& attempt = view.attempt;
     // When the user stops a job, its ranks fail as a consequence. Those failures are not reported.
     const auto* const failure =
         attempt && attempt->failure && by != record::EndedBy::user ? &*attempt->failure : nullptr;
     base::Value::Array details{detail("EndedBy", std::string(base::word_of(by)))};
-    if (report.task) details.push_back(detail("Task", std::to_string(*report.task)));
+    if (view.task) details.push_back(detail("Task", std::to_string(*view.task)));
     if (failure != nullptr) {
         for (auto& more : failure_details(*failure))
             details.push_back(std::move(more));
     }
     const bool by_the_record = failure != nullptr && by == attempt->ended_by.value_or(by);
     if (by_the_record) return error_value(failure->code, failure->message, std::move(details));
-    if (report.evidence.slurm && !report.evidence.slurm->state_text.empty())
-        details.push_back(detail("SlurmState", report.evidence.slurm->state_text));
+    if (view.evidence.slurm && !view.evidence.slurm->state_text.empty())
+        details.push_back(detail("SlurmState", view.evidence.slurm->state_text));
     return error_value(words->code, words->message, std::move(details));
 }
 
 }  // namespace
 
-base::Value job_errors(const JobReport& report) {
-    base::Value errors = errors_of_run(report);
-    const bool said = report.attempt && report.attempt->failure &&
-                      report.attempt->failure->code == record::data_not_written;
-    if (said || report.not_written.empty()) return errors;
+base::Value job_errors(const JobView& view) {
+    base::Value errors = errors_of_run(view);
+    const bool said = view.attempt && view.attempt->failure &&
+                      view.attempt->failure->code == record::data_not_written;
+    if (said || view.not_written.empty()) return errors;
     base::Value::Array all = errors.array() == nullptr ? base::Value::Array() : *errors.array();
-    for (const record::FailureNote& note : report.not_written)
+    for (const record::FailureNote& note : view.not_written)
         all.push_back(base::Value::Object{
             {"code", note.code},
             {"details",
@@ -367,25 +365,25 @@ base::Value job_errors(const JobReport& report) {
     return all;
 }
 
-base::Result<base::Value> attempts_value(const store::Store& store, const JobReport& report) {
-    auto attempts = TRY(record::all_attempts(files_of(store, report.job.key, report.task)));
+base::Result<base::Value> attempts_value(const store::Store& store, const JobView& view) {
+    auto attempts = TRY(record::all_attempts(files_of(store, view.job.key, view.task)));
     // The end of the newest may be known although its record lacks it.
-    if (report.attempt && report.attempt->end && !report.task) {
-        if (attempts.empty() || attempts.back().number < report.attempt->number)
-            attempts.push_back(*report.attempt);
-        else if (attempts.back().number == report.attempt->number)
-            attempts.back() = *report.attempt;
+    if (view.attempt && view.attempt->end && !view.task) {
+        if (attempts.empty() || attempts.back().number < view.attempt->number)
+            attempts.push_back(*view.attempt);
+        else if (attempts.back().number == view.attempt->number)
+            attempts.back() = *view.attempt;
     }
     base::Value::Array out;
     for (const record::Attempt& attempt : attempts) {
         const bool newest = &attempt == &attempts.back();
         base::Value by;
         base::Value message;
-        if (newest && report.ended()) {
+        if (newest && view.ended()) {
             // The end of the newest attempt is the job's end. It is described in the words of
             // executionInfo.
-            by = base::word_of(slurm::ended_by(report.evidence));
-            const base::Value errors = job_errors(report);
+            by = base::word_of(slurm::ended_by(view.evidence));
+            const base::Value errors = job_errors(view);
             if (errors.array() != nullptr) message = errors.array()->front()["message"];
         } else if (!newest || attempt.ended_by) {
             const auto ended_by = attempt.ended_by.value_or(record::EndedBy::unknown);
@@ -410,8 +408,8 @@ base::Result<base::Value> attempts_value(const store::Store& store, const JobRep
     return base::Value(std::move(out));
 }
 
-base::Value to_value(const JobReport& report) {
-    const auto& job = report.job;
+base::Value to_value(const JobView& view) {
+    const auto& job = view.job;
     base::Value value = job.properties;
     base::Value cluster;
     if (const auto key = job.cluster_key())
@@ -420,9 +418,9 @@ base::Value to_value(const JobReport& report) {
     const auto created = base::to_iso8601(job.creation_time);
     value.set("cluster", cluster);
     value.set("creationTime", created);
-    value.set("executionInfo", execution_info(report));
-    value.set("executionState", slurm::to_string(report.state));
-    value.set("executionStateTransitionTime", base::to_iso8601(transition_time(report)));
+    value.set("executionInfo", execution_info(view));
+    value.set("executionState", slurm::to_string(view.state));
+    value.set("executionStateTransitionTime", base::to_iso8601(transition_time(view)));
     value.set("id", job_id(job.subscription, job.key));
     value.set("jobOutputDirectoryPathSegment", path_segment(job));
     value.set("name", job.key.job);
@@ -431,11 +429,11 @@ base::Value to_value(const JobReport& report) {
     value.set("resourceGroup", job.key.group);
     value.set("slurmJobId", job.slurm_job_id);
     value.set("type", "Microsoft.BatchAI/workspaces/experiments/jobs");
-    if (report.state == ExecutionState::queued && report.evidence.slurm) {
-        value.set("pendingReason", pending_reason(*report.evidence.slurm));
+    if (view.state == ExecutionState::queued && view.evidence.slurm) {
+        value.set("pendingReason", pending_reason(*view.evidence.slurm));
     }
-    if (!report.tasks.empty()) value.set("taskStateCounts", to_value(count_tasks(report.tasks)));
-    if (report.job.is_array && report.tasks.empty() && report.task) value.set("task", *report.task);
+    if (!view.tasks.empty()) value.set("taskStateCounts", to_value(count_tasks(view.tasks)));
+    if (view.job.is_array && view.tasks.empty() && view.task) value.set("task", *view.task);
     return value;
 }
 

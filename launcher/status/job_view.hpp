@@ -18,17 +18,17 @@
 namespace batchai::status {
 
 // A job and everything that is known about its state.
-struct JobReport {
+struct JobView {
     store::Job job;
     std::optional<record::Attempt> attempt;  // the newest
     slurm::JobEvidence evidence;
     slurm::ExecutionState state = slurm::ExecutionState::queued;
-    // Data that the nodes could not write to its storage. Only report_job() sets it. Such a failure
+    // Data that the nodes could not write to its storage. Only view_job() sets it. Such a failure
     // may be noticed only after the job has ended.
     std::vector<record::FailureNote> not_written;
     // All tasks of an array job; `state` then combines theirs (slurm::combined_state). Empty if the
-    // job is no array, or if the report is that of one task.
-    std::vector<TaskReport> tasks;
+    // job is no array, or if the view is that of one task.
+    std::vector<TaskView> tasks;
     // The task of an array job that `attempt` and `evidence` are about.
     std::optional<int> task;
 
@@ -48,26 +48,25 @@ using AskedJobs = std::future<base::Result<slurm::Jobs>>;
 
 // Asks Slurm once for all jobs, except those that are in `asked`, and reads their records
 // meanwhile. If Slurm does not answer, the
-// jobs are still reported if all their records say that they have ended; otherwise that is an
+// jobs are still viewed if all their records say that they have ended; otherwise that is an
 // error.
-[[nodiscard]] base::Result<std::vector<JobReport>> report_jobs(const store::Store& store,
-                                                               const slurm::Client& client,
-                                                               std::vector<store::Job> jobs,
-                                                               AskedJobs asked = {});
-// Reports all jobs of an experiment. If there are many, Slurm is asked before their names are
+[[nodiscard]] base::Result<std::vector<JobView>> view_jobs(const store::Store& store,
+                                                           const slurm::Client& client,
+                                                           std::vector<store::Job> jobs,
+                                                           AskedJobs asked = {});
+// Returns all jobs of an experiment. If there are many, Slurm is asked before their names are
 // known. A job whose record cannot be read is left out, which is said as an error and makes
 // `complete` false.
-[[nodiscard]] base::Result<std::vector<JobReport>> report_jobs_of(const store::Store& store,
-                                                                  const slurm::Client& client,
-                                                                  const store::ExperimentKey& key,
-                                                                  bool& complete);
-// Reports one job or, with `task`, one task of an array job.
-[[nodiscard]] base::Result<JobReport> report_job(const store::Store& store,
-                                                 const slurm::Client& client,
-                                                 const store::JobKey& key,
-                                                 std::optional<int> task = {});
+[[nodiscard]] base::Result<std::vector<JobView>> view_jobs_of(const store::Store& store,
+                                                              const slurm::Client& client,
+                                                              const store::ExperimentKey& key,
+                                                              bool& complete);
+// Returns one job or, with `task`, one task of an array job.
+[[nodiscard]] base::Result<JobView> view_job(const store::Store& store, const slurm::Client& client,
+                                             const store::JobKey& key,
+                                             std::optional<int> task = {});
 // Returns one task of an array job. A job that is none, or does not have the task, is an error.
-[[nodiscard]] base::Result<TaskReport> task_of(const JobReport& report, int number);
+[[nodiscard]] base::Result<TaskView> task_of(const JobView& view, int number);
 // Returns the files of the job, or of that task.
 [[nodiscard]] record::JobFiles files_of(const store::Store& store, const store::JobKey& key,
                                         std::optional<int> task);
@@ -77,13 +76,13 @@ using AskedJobs = std::future<base::Result<slurm::Jobs>>;
 // Returns all attempts of the job, oldest first, as an array of {attempt, startTime, endTime,
 // exitCode, endedBy, message, retry}.
 [[nodiscard]] base::Result<base::Value> attempts_value(const store::Store& store,
-                                                       const JobReport& report);
+                                                       const JobView& view);
 
 // Returns the `errors` of executionInfo: [{code, message, details: [{name, value}]}], or null.
-[[nodiscard]] base::Value job_errors(const JobReport& report);
+[[nodiscard]] base::Value job_errors(const JobView& view);
 
 // Returns the object that `job show` prints: all of Batch AI's keys, slurmJobId, and pendingReason
 // while the job is queued.
-[[nodiscard]] base::Value to_value(const JobReport& report);
+[[nodiscard]] base::Value to_value(const JobView& view);
 
 }  // namespace batchai::status

@@ -29,7 +29,7 @@ base::Result<bool> JobWatch::record_of_a_task_changed() {
     const record::JobFiles files = store_.job_files(key_);
     const auto begun = files.started_array_tasks();
     const std::set<int> started(begun.begin(), begun.end());
-    for (const TaskReport& task : report_->tasks) {
+    for (const TaskView& task : view_->tasks) {
         if (task.ended() || !started.contains(task.number)) continue;
         const auto attempt = TRY(record::latest_attempt(files.array_task(task.number)));
         if (!attempt) continue;
@@ -43,14 +43,14 @@ base::Result<bool> JobWatch::record_of_a_task_changed() {
 }
 
 base::Result<bool> JobWatch::record_changed() {
-    if (report_ && !report_->tasks.empty()) return record_of_a_task_changed();
+    if (view_ && !view_->tasks.empty()) return record_of_a_task_changed();
     auto attempt = TRY(record::latest_attempt(files_of(store_, key_, task_)));
     if (attempt == record_) return false;
     record_ = std::move(attempt);
     return true;
 }
 
-base::Result<JobReport> JobWatch::look() {
+base::Result<JobView> JobWatch::look() {
     const auto changed = record_changed();
     const auto now = Clock::now();
     if (!changed) {
@@ -59,36 +59,36 @@ base::Result<JobReport> JobWatch::look() {
         const bool gone = !job && job.error().exit_code == base::ExitCode::not_found;
         const base::Error& error = job ? changed.error() : job.error();
         // A file server may be away for a while, as Slurm may.
-        if (!report_ || gone) return tl::unexpected(error);
+        if (!view_ || gone) return tl::unexpected(error);
         if (!silent_since_) {
             silent_since_ = now;
             cli::warn("the job's record cannot be read; trying again: " + error.text());
         }
         if (now - *silent_since_ > patience) return tl::unexpected(error);
-        return *report_;
+        return *view_;
     }
-    const bool of_tasks = report_ && !report_->tasks.empty();
+    const bool of_tasks = view_ && !view_->tasks.empty();
     const bool ask_at_once = *changed && !(of_tasks && now < last_question_ + pause_for_tasks);
-    if (report_ && !ask_at_once && now < next_question_) return *report_;
+    if (view_ && !ask_at_once && now < next_question_) return *view_;
     last_question_ = now;
     task_changed_ = false;
-    auto report = report_job(store_, client_, key_, task_);
-    if (!report) {
-        const bool gone = report.error().exit_code == base::ExitCode::not_found;
-        if (!report_ || gone) return report;
+    auto view = view_job(store_, client_, key_, task_);
+    if (!view) {
+        const bool gone = view.error().exit_code == base::ExitCode::not_found;
+        if (!view_ || gone) return view;
         if (!silent_since_) {
             silent_since_ = now;
-            cli::warn("Slurm does not answer; trying again: " + report.error().text());
+            cli::warn("Slurm does not answer; trying again: " + view.error().text());
         }
-        if (now - *silent_since_ > patience) return report;
+        if (now - *silent_since_ > patience) return view;
     } else {
         silent_since_.reset();
-        report_ = std::move(*report);
+        view_ = std::move(*view);
     }
     pause_ = *changed ? std::chrono::milliseconds(1000) : pause_ * 3 / 2;
     pause_ = std::min(pause_, std::max(longest_pause_, std::chrono::milliseconds(1000)));
     next_question_ = now + pause_;
-    return *report_;
+    return *view_;
 }
 
 namespace {
@@ -187,30 +187,30 @@ base::Result<void> stop_jobs(const store::Store& store, const slurm::Client& cli
     // The records alone are not enough: unless Slurm answers, nothing is stopped and nothing is
     // deleted.
     TRY(client.ping());
-    const auto reports = TRY(report_jobs(store, client, jobs));
+    const auto views = TRY(view_jobs(store, client, jobs));
     std::vector<std::string> ids;
     std::vector<std::string> arrays;
-    for (const auto& report : reports) {
-        const auto& status = report.evidence.slurm;
+    for (const auto& view : views) {
+        const auto& status = view.evidence.slurm;
         bool others = false;
-        for (const TaskReport& task : report.tasks)
+        for (const TaskView& task : view.tasks)
             others =
                 others || !task.ended() || (task.evidence.slurm && !gone(*task.evidence.slurm));
         // A task may have been queued again since Slurm was asked.
-        for (const std::string& id : slurm_ids_of(report.job))
-            others = others || (report.job.is_array && TRY(client.is_queued(id)));
-        const bool live = others || (status ? !gone(*status) : !report.ended());
+        for (const std::string& id : slurm_ids_of(view.job))
+            others = others || (view.job.is_array && TRY(client.is_queued(id)));
+        const bool live = others || (status ? !gone(*status) : !view.ended());
         if (!live) continue;
-        if (others || !report.ended()) {
+        if (others || !view.ended()) {
             // The request is recorded before the job is cancelled, so that nobody sees the end
             // without its reason.
-            TRY(store.update(report.job.key, [](store::Job& job) {
+            TRY(store.update(view.job.key, [](store::Job& job) {
                 if (!job.termination_requested) job.termination_requested = base::now();
             }));
-            for (const std::string& id : slurm_ids_of(report.job))
+            for (const std::string& id : slurm_ids_of(view.job))
                 TRY(client.cancel(id));
         }
-        for (std::string& id : slurm_ids_of(report.job)) {
+        for (std::string& id : slurm_ids_of(view.job)) {
             if (others) arrays.push_back(id);
             ids.push_back(std::move(id));
         }
@@ -222,14 +222,14 @@ base::Result<void> stop_jobs(const store::Store& store, const slurm::Client& cli
 base::Result<void> stop_task(const store::Store& store, const slurm::Client& client,
                              const store::Job& job, int task, bool wait) {
     TRY(client.ping());
-    const auto report = TRY(report_job(store, client, job.key, task));
-    const auto& status = report.evidence.slurm;
-    if (status ? gone(*status) : report.ended()) return {};
+    const auto view = TRY(view_job(store, client, job.key, task));
+    const auto& status = view.evidence.slurm;
+    if (status ? gone(*status) : view.ended()) return {};
     TRY(client.cancel_tasks(runs_of(job, {task}).front().slurm_job_id, {task}, false));
     const auto deadline = steady_clock::now() + longest_wait;
     milliseconds pause(250);
     while (wait) {
-        const auto now = TRY(report_job(store, client, job.key, task));
+        const auto now = TRY(view_job(store, client, job.key, task));
         const auto& state = now.evidence.slurm;
         if (state ? gone(*state) : now.ended()) break;
         if (steady_clock::now() > deadline)

@@ -32,9 +32,9 @@ class JobWatch {
           longest_pause_(longest_pause),
           task_(task) {}
 
-    // Returns the newest report. If Slurm does not answer, that is an error only in the first call
-    // or after five minutes; until then the last report is returned again.
-    [[nodiscard]] base::Result<JobReport> look();
+    // Returns the newest view. If Slurm does not answer, that is an error only in the first call
+    // or after five minutes; until then the last view is returned again.
+    [[nodiscard]] base::Result<JobView> look();
 
   private:
     using Clock = std::chrono::steady_clock;
@@ -55,7 +55,7 @@ class JobWatch {
     bool task_changed_ = false;
     std::optional<Clock::time_point> silent_since_;
     std::optional<record::Attempt> record_;
-    std::optional<JobReport> report_;
+    std::optional<JobView> view_;
 };
 
 // The messages of `job wait`, in the wording of the Azure CLI.

@@ -105,10 +105,10 @@ Sums sums_of(const std::vector<JobMetrics>& jobs) {
     for (const auto& [word, by] : base::WordsOf<record::EndedBy>::words)
         sums.attempts[word] = 0;
     for (const JobMetrics& job : jobs) {
-        ++sums.jobs[slurm::to_string(job.report.state)];
+        ++sums.jobs[slurm::to_string(job.view.state)];
         sums.retries += job.retries;
         for (const auto& attempts : job.attempts)
-            add_attempts(job.report.job.creation_time, attempts, sums);
+            add_attempts(job.view.job.creation_time, attempts, sums);
     }
     return sums;
 }
@@ -205,13 +205,13 @@ std::string metrics_text(const std::vector<JobMetrics>& jobs, const std::string&
     std::vector<std::pair<Labels, Use>> running;
     for (const JobMetrics& job : jobs) {
         if (job.usage.empty()) continue;
-        const store::JobKey& key = job.report.job.key;
+        const store::JobKey& key = job.view.job.key;
         running.emplace_back(Labels{{"user", user},
                                     {"group", key.group},
                                     {"workspace", key.workspace},
                                     {"experiment", key.experiment},
                                     {"job", key.job},
-                                    {"slurm_job_id", job.report.job.slurm_job_id}},
+                                    {"slurm_job_id", job.view.job.slurm_job_id}},
                              use_of(job));
     }
     for (const Family& family : families) {

@@ -33,7 +33,7 @@ class MetricsText {
 };
 
 struct JobMetrics {
-    JobReport report;
+    JobView view;
     // Of each task of an array job; of another job, those of the job.
     std::vector<std::vector<record::Attempt>> attempts;
     int retries = 0;  // of all tasks together

@@ -23,7 +23,7 @@ namespace batchai::submit {
 namespace {
 
 // The attempts of the tasks are counted on from this number.
-int attempts_so_far(const record::JobFiles& files, const std::vector<status::TaskReport>& tasks,
+int attempts_so_far(const record::JobFiles& files, const std::vector<status::TaskView>& tasks,
                     const std::vector<status::TaskRun>& runs) {
     int most = 0;
     for (std::size_t i = 0; i < tasks.size(); ++i) {
@@ -39,8 +39,8 @@ int attempts_so_far(const record::JobFiles& files, const std::vector<status::Tas
 
 // "retry" of the job file counts anew, and does not judge the attempts to come by those before.
 base::Result<void> count_anew(const record::JobFiles& files,
-                              const std::vector<status::TaskReport>& tasks, int attempts_before) {
-    for (const status::TaskReport& task : tasks) {
+                              const std::vector<status::TaskView>& tasks, int attempts_before) {
+    for (const status::TaskView& task : tasks) {
         const record::JobFiles of_task = files.array_task(task.number);
         const auto count = TRY(record::read_retry_count(of_task));
         TRY(base::make_directories(of_task.directory(), 0700));
@@ -79,9 +79,9 @@ base::Result<base::FileDescriptor> lock_tasks(const record::JobFiles& files) {
 base::Result<store::ArrayRun> run_tasks_again(const store::Store& store,
                                               const slurm::Client& client, const plan::Plan& plan,
                                               const store::Job& job,
-                                              const std::vector<status::TaskReport>& tasks) {
+                                              const std::vector<status::TaskView>& tasks) {
     std::vector<int> numbers;
-    for (const status::TaskReport& task : tasks)
+    for (const status::TaskView& task : tasks)
         numbers.push_back(task.number);
     const record::JobFiles files = store.job_files(job.key);
     store::ArrayRun run{

@@ -23,6 +23,6 @@ namespace batchai::submit {
 // is recorded. The caller has the lock, and has read `job` since. `plan` is that of the whole job.
 [[nodiscard]] base::Result<store::ArrayRun> run_tasks_again(
     const store::Store& store, const slurm::Client& client, const plan::Plan& plan,
-    const store::Job& job, const std::vector<status::TaskReport>& tasks);
+    const store::Job& job, const std::vector<status::TaskView>& tasks);
 
 }  // namespace batchai::submit

@@ -61,7 +61,7 @@ void parse_text(Submission& submission, JobText text) {
     if (parsed.spec) submission.spec = std::move(*parsed.spec);
 }
 
-base::Result<void> read_file(Submission& submission) {
+base::Result<void> read_job_file(Submission& submission) {
     parse_text(submission, TRY(read_text(submission.options.path)));
     return {};
 }

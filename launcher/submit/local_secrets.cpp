@@ -221,7 +221,7 @@ base::Result<void> read_secrets(Submission& submission) {
 
 base::Result<std::vector<std::string>> secret_variables_of_file(Submission& submission) {
     TRY(name_job(submission));
-    TRY(read_file(submission));
+    TRY(read_job_file(submission));
     if (!submission.is_sound())
         return base::fail("has errors", submission.text.name, "`batchai validate` shows them",
                           base::ExitCode::bad_job_file);

@@ -12,15 +12,15 @@ namespace batchai::submit {
 // gets a number. A name on the command line that is taken is refused.
 [[nodiscard]] base::Result<void> name_job(Submission& submission);
 
-[[nodiscard]] base::Result<void> read_file(Submission& submission);
-// Does what read_file() does, with a text that was read.
+[[nodiscard]] base::Result<void> read_job_file(Submission& submission);
+// Does what read_job_file() does, with a text that was read.
 void parse_text(Submission& submission, JobText text);
 
 // Adds to the spec what the command line says, except for the image, and replaces the placeholders
 // of the storage account. Collects the options of Slurm that are not in the file.
 [[nodiscard]] base::Result<void> add_defaults(Submission& submission);
 
-// A job need not have a cluster. If it only shown, the cluster need not exist.
+// A job need not have a cluster. The cluster of a job that is only shown need not exist.
 [[nodiscard]] base::Result<void> find_cluster(Submission& submission);
 
 // Reads the secrets into `spec` and `cluster`.

@@ -32,7 +32,7 @@ base::Result<void> reach_slurm(Submission& submission) {
 constexpr std::array steps{
     Step{&name_job, Changes::nothing, Goal::checked},
     Step{&reach_slurm, Changes::nothing, Goal::shown},
-    Step{&read_file, Changes::nothing, Goal::checked},
+    Step{&read_job_file, Changes::nothing, Goal::checked},
     Step{&add_defaults, Changes::nothing, Goal::checked},
     Step{&find_cluster, Changes::nothing, Goal::checked},
     Step{&read_secrets, Changes::nothing, Goal::checked},

@@ -21,7 +21,7 @@ ParentName resolve(const ParentOptions& options, std::optional<std::string> Pare
         if (auto value = base::variable(name))
             return {std::move(*value), false, fmt::format("${}", name)};
     }
-    // open_surroundings() reports the error of a file that cannot be used.
+    // cli::open_context() reports the error of a file that cannot be used.
     const auto& config = user_config();
     if (config && config->defaults.*member)
         return {*(config->defaults.*member), false, "config.toml"};

@@ -134,12 +134,12 @@ std::vector<std::string> texts_of(const NodePath& path) {
     return texts;
 }
 
-base::Error gone_with_the_job(const status::JobReport& report, const plan::Plan& plan,
+base::Error gone_with_the_job(const status::JobView& view, const plan::Plan& plan,
                               const NodePath& path) {
     const auto host =
         path.expected.empty() ? std::optional<std::string>() : plan.host_path(path.expected);
     base::Error error{.what = "the job has ended, so nothing can be copied from or to its nodes",
-                      .where = report.job.key.job,
+                      .where = view.job.key.job,
                       .hint = {},
                       .exit_code = base::ExitCode::not_found};
     std::error_code ignored;

@@ -45,7 +45,7 @@ struct NodePath {
 
 // Returns why nothing can be copied from or to a job that has ended, and where the file is if it
 // was on storage that this host may see as well.
-[[nodiscard]] base::Error gone_with_the_job(const status::JobReport& report, const plan::Plan& plan,
+[[nodiscard]] base::Error gone_with_the_job(const status::JobView& view, const plan::Plan& plan,
                                             const NodePath& path);
 
 struct CopyWish {

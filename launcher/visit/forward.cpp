@@ -138,10 +138,10 @@ int say_end_of_step(const store::Store& store, const slurm::Client& client,
     step.close_input();
     const auto [code, interrupted] = step.wait(signals);
     if (interrupted) return exit_code_of(code - 128);
-    const auto report = status::report_job(store, client, running.job.key, running.task);
-    if (report && !is_running(*report)) {
+    const auto view = status::view_job(store, client, running.job.key, running.task);
+    if (view && !is_running(*view)) {
         cli::say(
-            fmt::format("the job is no longer running: it is {}", slurm::to_string(report->state)));
+            fmt::format("the job is no longer running: it is {}", slurm::to_string(view->state)));
         return 0;
     }
     const std::string said = step.said();

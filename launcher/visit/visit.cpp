@@ -96,38 +96,39 @@ bool is_of(std::string_view entry, const base::Environment& variables) {
 
 }  // namespace
 
-bool is_running(const status::JobReport& report) {
-    const auto& slurm = report.evidence.slurm;
-    return report.state == slurm::ExecutionState::running && slurm &&
+bool is_running(const status::JobView& job_view) {
+    const auto& slurm = job_view.evidence.slurm;
+    return job_view.state == slurm::ExecutionState::running && slurm &&
            slurm->state == slurm::JobState::running && !slurm->nodes.empty();
 }
 
-base::Error not_running(const status::JobReport& report) {
-    std::string state(slurm::to_string(report.state));
-    if (const auto& slurm = report.evidence.slurm) {
+base::Error not_running(const status::JobView& job_view) {
+    std::string state(slurm::to_string(job_view.state));
+    if (const auto& slurm = job_view.evidence.slurm) {
         state += fmt::format(" (Slurm job {}: {}{}{})", slurm->id, slurm->state_text,
                              slurm->reason.empty() ? "" : ", ", slurm->reason);
     }
     return {fmt::format("the job is not running, so there is nothing to enter: it is {}", state),
-            report.job.key.job,
+            job_view.job.key.job,
             {},
             base::ExitCode::failed};
 }
 
 base::Result<RunningJob> running_job(const store::Store& store, const slurm::Client& client,
                                      const store::JobKey& key, std::optional<int> task) {
-    return running_job(store, TRY(status::report_job(store, client, key, task)));
+    return running_job(store, TRY(status::view_job(store, client, key, task)));
 }
 
-base::Result<RunningJob> running_job(const store::Store& store, const status::JobReport& report) {
-    if (!is_running(report)) return tl::unexpected(not_running(report));
-    return RunningJob{.job = report.job,
-                      .task = report.task,
-                      .slurm_id = report.task ? report.evidence.slurm->id : report.job.slurm_job_id,
-                      .attempt = report.attempt,
-                      .nodes = report.evidence.slurm->nodes,
-                      .files = status::files_of(store, report.job.key, report.task),
-                      .plan_files = store.job_files(report.job.key)};
+base::Result<RunningJob> running_job(const store::Store& store, const status::JobView& job_view) {
+    if (!is_running(job_view)) return tl::unexpected(not_running(job_view));
+    return RunningJob{
+        .job = job_view.job,
+        .task = job_view.task,
+        .slurm_id = job_view.task ? job_view.evidence.slurm->id : job_view.job.slurm_job_id,
+        .attempt = job_view.attempt,
+        .nodes = job_view.evidence.slurm->nodes,
+        .files = status::files_of(store, job_view.job.key, job_view.task),
+        .plan_files = store.job_files(job_view.job.key)};
 }
 
 base::Result<VisitedNode> choose_node(const RunningJob& running, const NodeChoice& choice) {

@@ -36,11 +36,11 @@ struct RunningJob {
 };
 
 // Returns whether the job has nodes on which a step can be started.
-[[nodiscard]] bool is_running(const status::JobReport& report);
+[[nodiscard]] bool is_running(const status::JobView& view);
 
 // Says in which state a job is that is not running. The message includes Slurm's state, because a
 // job that is suspended or being configured is "running" for Batch AI.
-[[nodiscard]] base::Error not_running(const status::JobReport& report);
+[[nodiscard]] base::Error not_running(const status::JobView& view);
 
 // Returns the job, or that task of an array job, if it runs. Otherwise the error says in which
 // state it is. Without `task`, it is the first task of an array job that runs.
@@ -49,7 +49,7 @@ struct RunningJob {
                                                    const store::JobKey& key,
                                                    std::optional<int> task = {});
 [[nodiscard]] base::Result<RunningJob> running_job(const store::Store& store,
-                                                   const status::JobReport& report);
+                                                   const status::JobView& view);
 
 struct VisitedNode {
     std::string node;

@@ -7,8 +7,8 @@
 #include <CLI/Version.hpp>
 #include <fmt/format.h>
 
-#include "cli/tree/answered.hpp"
 #include "cli/tree/ids.hpp"
+#include "cli/tree/refused.hpp"
 #include "job/schema/checks.hpp"
 #include "job/schema/field_table.hpp"
 #include "job/syntax/utf8.hpp"
@@ -204,7 +204,7 @@ std::unique_ptr<CommandTree> make_tree() {
     add_completion_verb(*tree);
     add_manual_verb(*tree);
     add_ids_options(*tree);
-    add_answered_options(*tree);
+    add_azure_options(*tree);
     return tree;
 }
 

@@ -35,7 +35,7 @@ struct GlobalOptions {
 struct CommandTree {
     CLI::App app{"Runs Batch AI jobs on a Slurm cluster", "batchai"};
     GlobalOptions global;
-    // What parsing has to say about options without a meaning here (AnsweredOption).
+    // What parsing has to say about options without a meaning here (AzureOption).
     std::vector<std::string> refused_options;
     std::vector<std::string> noted_options;
     // The action of the verb on the command line. Parsing sets it.

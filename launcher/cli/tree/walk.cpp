@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "base/text.hpp"
-#include "cli/tree/answered.hpp"
+#include "cli/tree/refused.hpp"
 
 namespace batchai::cli {
 
@@ -86,7 +86,7 @@ base::Error unknown_command(const Command& at, const std::string& word) {
     const auto full = at.path.empty() ? "batchai" : "batchai " + at.text();
     Command asked = at;
     asked.path.push_back(word);
-    if (const auto* answer = answered_command(asked.text())) {
+    if (const auto* answer = refused_command(asked.text())) {
         return {fmt::format("`{}` is not available on Slurm: {}", azure_command(asked.text()),
                             answer->reason),
                 "", std::string(answer->instead), usage};

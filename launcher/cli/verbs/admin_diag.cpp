@@ -16,7 +16,7 @@
 #include "base/temporary_directory.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
-#include "cli/verbs/surroundings.hpp"
+#include "cli/verbs/context.hpp"
 #include "status/job_view.hpp"
 #include "user/parents.hpp"
 
@@ -37,10 +37,10 @@ void add(admin::Diagnosis& diagnosis, const std::string& name, base::Result<std:
         diagnosis.missing.push_back(fmt::format("{}: {}", name, part.error().text()));
 }
 
-base::Result<std::string> job_as_shown(const Surroundings& here, const store::JobKey& key) {
-    const auto report = TRY(status::report_job(here.store, here.slurm, key));
-    Value value = status::to_value(report);
-    value.set("attempts", TRY(status::attempts_value(here.store, report)));
+base::Result<std::string> job_as_shown(const Context& here, const store::JobKey& key) {
+    const auto view = TRY(status::view_job(here.store, here.slurm, key));
+    Value value = status::to_value(view);
+    value.set("attempts", TRY(status::attempts_value(here.store, view)));
     return base::format_json(value);
 }
 
@@ -62,10 +62,10 @@ base::Result<std::string> installation() {
 
 std::string checks_of_this_host() {
     const admin::HostFacts host = admin::look_at_host();
-    admin::Report report{.version = BATCHAI_VERSION, .host = host.host, .time = host.time};
-    report.slurm = host.slurm_version.value_or(std::string(admin::not_known));
-    admin::judge_all(admin::host_checks(), host, report.host, report.checks);
-    return admin::report_text(report);
+    admin::Report view{.version = BATCHAI_VERSION, .host = host.host, .time = host.time};
+    view.slurm = host.slurm_version.value_or(std::string(admin::not_known));
+    admin::judge_all(admin::host_checks(), host, view.host, view.checks);
+    return admin::report_text(view);
 }
 
 Answer admin_diag(const DiagOptions& options) {
@@ -73,7 +73,7 @@ Answer admin_diag(const DiagOptions& options) {
         return base::fail("the records of a job belong to its user", "batchai admin diag",
                           "run it as that user, for example with sudo -u USER -i",
                           base::ExitCode::usage);
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto key = user::job_key({.job = options.job, .parents = options.parents});
     const auto job = TRY(here.store.job(key));
     // Root must not write where another user can change what a path leads to.

@@ -10,7 +10,7 @@
 #include "cli/output/output.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
-#include "cli/verbs/surroundings.hpp"
+#include "cli/verbs/context.hpp"
 #include "clusters/auto_storage.hpp"
 #include "clusters/file.hpp"
 #include "clusters/scaling.hpp"
@@ -118,13 +118,13 @@ base::Result<store::Cluster> describe(const ClusterOptions& options,
     return cluster;
 }
 
-Answer answer_with(const Surroundings& here, const store::Cluster& cluster, Columns columns) {
+Answer answer_with(const Context& here, const store::Cluster& cluster, Columns columns) {
     auto values = TRY(clusters::cluster_values(here.store, here.site, here.slurm, {cluster}));
     return Outcome{std::move(values.front()), std::move(columns)};
 }
 
 // Makes the nodes follow the target, and tells the user what happens.
-base::Result<store::Cluster> scaled(const Surroundings& here, const store::ClusterKey& key,
+base::Result<store::Cluster> scaled(const Context& here, const store::ClusterKey& key,
                                     const clusters::ScalingView& view, int initial = 0) {
     clusters::Rescaled rescaled =
         TRY(clusters::follow_target(here.store, here.slurm, key, view, initial));
@@ -165,7 +165,7 @@ base::Result<Value> node_setup(const ClusterOptions& options, const clusters::Cl
 }
 
 Answer rescale(const ClusterOptions& options, const store::ScaleSettings& scale) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto key = own_key(options);
     const auto cluster = TRY(here.store.cluster(key));
     TRY(here.slurm.ping());
@@ -180,7 +180,7 @@ Answer rescale(const ClusterOptions& options, const store::ScaleSettings& scale)
 }
 
 Answer cluster_create(const ClusterOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto key = own_key(options);
     if (here.store.cluster(key)) {
         return base::fail(
@@ -211,13 +211,13 @@ Answer cluster_create(const ClusterOptions& options) {
 }
 
 Answer cluster_show(const ClusterOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto cluster = TRY(here.store.cluster(own_key(options)));
     return answer_with(here, cluster, status::cluster_columns);
 }
 
 Answer cluster_list(const ClusterOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto clusters = here.store.clusters(user::workspace_key(options.parents));
     if (!clusters && user::nothing_yet(clusters.error(), options.parents)) {
         return Outcome{Value::Array{}, status::cluster_columns};
@@ -241,7 +241,7 @@ Answer cluster_auto_scale(const ClusterOptions& options) {
 }
 
 Answer cluster_delete(const ClusterOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto key = own_key(options);
     const auto cluster = TRY(here.store.cluster(key));
     const auto agreed = TRY(confirm(options.yes));

@@ -10,7 +10,7 @@
 
 #include "cli/output/output.hpp"
 #include "cli/tree/builder.hpp"
-#include "cli/verbs/surroundings.hpp"
+#include "cli/verbs/context.hpp"
 #include "plan/slurm_options.hpp"
 #include "record/job_files.hpp"
 #include "spank/protocol.h"
@@ -92,7 +92,7 @@ Answer print_secret_variables(submit::Submission& submission) {
 // is. The plugin and the command-line filter call this. For a filter, it also prints the options
 // that the filter must set, one "--name=value" per line. Diagnostics go to standard error.
 Answer hand_over(const HandOverOptions& options) {
-    const Surroundings here = TRY(open_surroundings());
+    const Context here = TRY(open_context());
     submit::Submission submission{
         .store = here.store,
         .site = here.site,
@@ -130,7 +130,7 @@ Answer hand_over(const HandOverOptions& options) {
 
 // Parses and plans a job file without changing anything.
 Answer validate(const ValidateOptions& options) {
-    const Surroundings here = TRY(open_surroundings());
+    const Context here = TRY(open_context());
     submit::Submission submission{.store = here.store,
                                   .site = here.site,
                                   .slurm = here.slurm,

@@ -14,7 +14,7 @@
 #include "cli/output/output.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
-#include "cli/verbs/surroundings.hpp"
+#include "cli/verbs/context.hpp"
 #include "image/resolve.hpp"
 #include "status/resource_view.hpp"
 #include "submit/images_in_use.hpp"
@@ -126,7 +126,7 @@ std::string_view words_for(image::Ensured ensured) {
     return {};
 }
 
-base::Result<void> pull_one(const ImageOptions& options, const Surroundings& here,
+base::Result<void> pull_one(const ImageOptions& options, const Context& here,
                             const image::Places& places, const std::string& name,
                             Value::Array& values) {
     const auto reference = image::parse(name, options.server_url);
@@ -157,7 +157,7 @@ base::Result<void> pull_one(const ImageOptions& options, const Surroundings& her
 }
 
 Answer image_list(const ImageOptions& /*options*/) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto all = TRY(image::all_entries(submit::image_places(here.store, here.site)));
     const auto in_use =
         all.empty() ? std::set<std::string>() : submit::images_in_use(here.store, here.slurm);
@@ -165,7 +165,7 @@ Answer image_list(const ImageOptions& /*options*/) {
 }
 
 Answer image_pull(const ImageOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto places = submit::image_places(here.store, here.site);
     if (options.shared) TRY(shared_directory(places));
     Value::Array values;
@@ -175,7 +175,7 @@ Answer image_pull(const ImageOptions& options) {
 }
 
 Answer image_remove(const ImageOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto all = TRY(own_entries(options, submit::image_places(here.store, here.site)));
     const auto meant = TRY(find_entries(options, all));
     const auto in_use = submit::images_in_use(here.store, here.slurm);
@@ -189,7 +189,7 @@ Answer image_remove(const ImageOptions& options) {
 }
 
 Answer image_prune(const ImageOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     auto all = TRY(own_entries(options, submit::image_places(here.store, here.site)));
     const auto in_use =
         all.empty() ? std::set<std::string>() : submit::images_in_use(here.store, here.slurm);

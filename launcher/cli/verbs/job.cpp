@@ -11,7 +11,7 @@
 #include "cli/output/output.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
-#include "cli/verbs/surroundings.hpp"
+#include "cli/verbs/context.hpp"
 #include "record/snapshot.hpp"
 #include "status/job_progress.hpp"
 #include "status/job_view.hpp"
@@ -33,7 +33,7 @@ struct JobOptions {
 };
 
 // Asks for confirmation and cancels the job, or one task of it. Returns the job.
-base::Result<store::Job> stop(const Surroundings& here, const JobOptions& options) {
+base::Result<store::Job> stop(const Context& here, const JobOptions& options) {
     auto job = TRY(here.store.job(user::job_key(options.job)));
     const auto agreed = TRY(confirm(options.yes));
     if (!agreed) return base::fail("operation cancelled");
@@ -50,35 +50,34 @@ Columns columns_of_jobs() {
 }
 
 Answer job_show(const JobOptions& options) {
-    const auto here = TRY(open_surroundings());
-    const auto report =
-        TRY(status::report_job(here.store, here.slurm, user::job_key(options.job), options.task));
-    Value value = status::to_value(report);
+    const auto here = TRY(open_context());
+    const auto view =
+        TRY(status::view_job(here.store, here.slurm, user::job_key(options.job), options.task));
+    Value value = status::to_value(view);
     // What the job has used is shown if it is known, and hides nothing else if it cannot be read.
-    const auto used = status::efficiency_of_job(here.store, here.slurm, report);
+    const auto used = status::efficiency_of_job(here.store, here.slurm, view);
     value.set("usage", used && *used ? status::to_value(**used) : Value());
-    if (const auto made = TRY(record::read_snapshot(here.store.job_files(report.job.key)))) {
+    if (const auto made = TRY(record::read_snapshot(here.store.job_files(view.job.key)))) {
         Value snapshot = value["snapshot"];
         snapshot.set("made", record::to_value(*made));
         value.set("snapshot", std::move(snapshot));
     }
     // Each task of an array job has attempts of its own, which --task shows.
-    if (report.tasks.empty())
-        value.set("attempts", TRY(status::attempts_value(here.store, report)));
+    if (view.tasks.empty())
+        value.set("attempts", TRY(status::attempts_value(here.store, view)));
     else
-        value.set("tasks", status::to_value(report.tasks));
+        value.set("tasks", status::to_value(view.tasks));
     return Outcome{std::move(value), columns_of_jobs()};
 }
 
 // Names the jobs that have no record although they may be in Slurm.
 void say_what_is_unfinished(const store::Store& store, const store::ExperimentKey& key,
-                            const std::vector<status::JobReport>& reports) {
+                            const std::vector<status::JobView>& views) {
     auto names = store.job_names(key).value_or(std::vector<std::string>());
-    if (names.size() == reports.size()) return;
+    if (names.size() == views.size()) return;
     const auto listed = [&](const std::string& name) {
-        return std::any_of(reports.begin(), reports.end(), [&](const status::JobReport& report) {
-            return report.job.key.job == name;
-        });
+        return std::any_of(views.begin(), views.end(),
+                           [&](const status::JobView& view) { return view.job.key.job == name; });
     };
     std::erase_if(names, listed);
     for (const std::string& name : store.abandoned_names(key, names)) {
@@ -89,28 +88,28 @@ void say_what_is_unfinished(const store::Store& store, const store::ExperimentKe
 }
 
 Answer job_list(const user::ParentOptions& parents) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     bool complete = true;
-    const auto reports =
-        status::report_jobs_of(here.store, here.slurm, user::experiment_key(parents), complete);
-    if (!reports && user::nothing_yet(reports.error(), parents))
+    const auto views =
+        status::view_jobs_of(here.store, here.slurm, user::experiment_key(parents), complete);
+    if (!views && user::nothing_yet(views.error(), parents))
         return Outcome{Value::Array{}, status::job_columns};
-    if (!reports) return tl::unexpected(reports.error());
-    say_what_is_unfinished(here.store, user::experiment_key(parents), *reports);
-    Value::Array values(reports->size());
+    if (!views) return tl::unexpected(views.error());
+    say_what_is_unfinished(here.store, user::experiment_key(parents), *views);
+    Value::Array values(views->size());
     base::in_parallel(values.size(),
-                      [&](std::size_t i) { values[i] = status::to_value((*reports)[i]); });
+                      [&](std::size_t i) { values[i] = status::to_value((*views)[i]); });
     return Outcome{std::move(values), columns_of_jobs(), complete ? 0 : 1};
 }
 
 Answer job_terminate(const JobOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     TRY(stop(here, options));
     return Outcome{};
 }
 
 Answer job_delete(const JobOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto key = user::job_key(options.job);
     const auto found = here.store.job(key);
     if (!found && found.error().exit_code == base::ExitCode::not_found) {
@@ -127,18 +126,18 @@ Answer job_delete(const JobOptions& options) {
 
 // Waits until the job has ended and exits with the job's exit code.
 Answer job_wait(const JobOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const Interruption interruption;
     status::JobWatch watch(here.store, here.slurm, user::job_key(options.job),
                            std::chrono::seconds(options.interval), options.task);
     status::JobProgress progress;
-    const auto end = TRY(
-        status::follow(watch, [&](const status::JobReport& report) -> base::Result<status::Step> {
-            progress.look(report);
+    const auto end =
+        TRY(status::follow(watch, [&](const status::JobView& view) -> base::Result<status::Step> {
+            progress.look(view);
             return status::Step::nothing_new;
         }));
-    if (end.report.ended()) return Outcome{.exit_code = status::say_end(end.report)};
-    return Outcome{.exit_code = status::say_interrupted(end.report)};
+    if (end.view.ended()) return Outcome{.exit_code = status::say_end(end.view)};
+    return Outcome{.exit_code = status::say_interrupted(end.view)};
 }
 
 // Names of the option that names the job of a verb of "job" itself.

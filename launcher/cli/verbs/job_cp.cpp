@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "cli/tree/builder.hpp"
+#include "cli/verbs/context.hpp"
 #include "cli/verbs/job_shell.hpp"
-#include "cli/verbs/surroundings.hpp"
 #include "status/output_directory.hpp"
 #include "user/parents.hpp"
 #include "visit/copy.hpp"
@@ -33,12 +33,12 @@ Answer job_cp(const JobCpOptions& options) {
                           base::ExitCode::usage);
     const visit::CopySide& there = source.job ? source : target;
     const store::JobKey key = user::job_key({.job = *there.job, .parents = options.parents});
-    const auto here = TRY(open_surroundings());
-    const auto report = TRY(status::report_job(here.store, here.slurm, key, options.task));
+    const auto here = TRY(open_context());
+    const auto view = TRY(status::view_job(here.store, here.slurm, key, options.task));
     const auto plan = TRY(status::plan_of_job(here.store, key));
     auto path = TRY(visit::node_path(there.path, plan));
-    if (report.ended()) return tl::unexpected(visit::gone_with_the_job(report, plan, path));
-    const auto running = TRY(visit::running_job(here.store, report));
+    if (view.ended()) return tl::unexpected(visit::gone_with_the_job(view, plan, path));
+    const auto running = TRY(visit::running_job(here.store, view));
     auto place = TRY(visit::choose_node(running, options.place));
     visit::say_which_node(running, options.place, place.node);
     const visit::CopyWish wish{.place = std::move(place),

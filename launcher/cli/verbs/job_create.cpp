@@ -12,8 +12,8 @@
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/tree/walk.hpp"
+#include "cli/verbs/context.hpp"
 #include "cli/verbs/job_follow.hpp"
-#include "cli/verbs/surroundings.hpp"
 #include "job/syntax/utf8.hpp"
 #include "plan/make.hpp"
 #include "plan/slurm_options.hpp"
@@ -122,13 +122,13 @@ base::Result<void> check_with_slurm(const submit::Submission& made) {
 
 // Returns the job as it is right after submission. If Slurm does not answer, the error is returned
 // and the Slurm job id is printed, because the submission itself has succeeded.
-Answer created(const Surroundings& here, const store::Job& job) {
-    const auto report = status::report_job(here.store, here.slurm, job.key);
-    if (!report) {
+Answer created(const Context& here, const store::Job& job) {
+    const auto view = status::view_job(here.store, here.slurm, job.key);
+    if (!view) {
         say(fmt::format("submitted as Slurm job {}", job.slurm_job_id));
-        return tl::unexpected(report.error());
+        return tl::unexpected(view.error());
     }
-    return Outcome{status::to_value(*report), {}};
+    return Outcome{status::to_value(*view), {}};
 }
 
 // Before 2018-05-01 the job file was -c and the cluster -r. A name of a file is not one of a
@@ -159,7 +159,7 @@ base::Result<JobCreateOptions> with_old_names(JobCreateOptions options) {
 
 Answer job_create(const JobCreateOptions& given) {
     const JobCreateOptions options = TRY(with_old_names(given));
-    const Surroundings here = TRY(open_surroundings());
+    const Context here = TRY(open_context());
     submit::Submission submission{
         .store = here.store,
         .site = here.site,

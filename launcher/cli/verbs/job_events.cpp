@@ -13,8 +13,8 @@
 #include "base/text.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
+#include "cli/verbs/context.hpp"
 #include "cli/verbs/named_job.hpp"
-#include "cli/verbs/surroundings.hpp"
 #include "job/syntax/utf8.hpp"
 #include "status/history/events.hpp"
 #include "status/history/numbers.hpp"
@@ -66,11 +66,9 @@ status::ChartStyle chart_style() {
 }
 
 // Only the records are read: neither the timelines nor the samples.
-base::Result<status::Facts> facts_for_events(const Surroundings& here,
-                                             const status::JobReport& report,
+base::Result<status::Facts> facts_for_events(const Context& here, const status::JobView& view,
                                              const status::FactsOf& of) {
-    return status::facts_of(here.store, report, of,
-                            {.job = {}, .usage = false, .timelines = false});
+    return status::facts_of(here.store, view, of, {.job = {}, .usage = false, .timelines = false});
 }
 
 Table event_columns(const Value& value) {
@@ -109,29 +107,29 @@ class EventPrinter {
     std::set<std::string> printed_;
 };
 
-Answer follow_events(const Surroundings& here, const status::FactsOf& of) {
+Answer follow_events(const Context& here, const status::FactsOf& of) {
     const Interruption interruption;
     status::JobWatch watch(here.store, here.slurm, of.key, slurm_pause, of.task);
     EventPrinter printer;
-    const auto look = [&](const status::JobReport& report) -> base::Result<status::Step> {
+    const auto look = [&](const status::JobView& view) -> base::Result<status::Step> {
         const std::size_t before = printer.count();
-        const auto facts = TRY(facts_for_events(here, report, of));
+        const auto facts = TRY(facts_for_events(here, view, of));
         if (!printer.print(status::events_of(facts))) return status::Step::stop;
         return printer.count() > before ? status::Step::something_new : status::Step::nothing_new;
     };
     const auto followed = TRY(status::follow(watch, look));
     if (followed.stopped) return Outcome{};
-    if (followed.report.ended()) return Outcome{.exit_code = status::say_end(followed.report)};
-    return Outcome{.exit_code = status::say_interrupted(followed.report)};
+    if (followed.view.ended()) return Outcome{.exit_code = status::say_end(followed.view)};
+    return Outcome{.exit_code = status::say_interrupted(followed.view)};
 }
 
 Answer job_events(const JobEventsOptions& options) {
     const auto of = TRY(key_of(options.job, "events"));
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     TRY(status::check_task(here.store, of));
     if (options.follow) return follow_events(here, of);
-    const auto report = TRY(status::report_job(here.store, here.slurm, of.key, of.task));
-    const auto facts = TRY(facts_for_events(here, report, of));
+    const auto view = TRY(status::view_job(here.store, here.slurm, of.key, of.task));
+    const auto facts = TRY(facts_for_events(here, view, of));
     if (!options.chart)
         return Outcome{status::events_value(status::events_of(facts)), event_columns};
     if (facts.attempts.empty()) {

@@ -12,7 +12,7 @@
 #include "cli/output/output.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
-#include "cli/verbs/surroundings.hpp"
+#include "cli/verbs/context.hpp"
 #include "status/job_progress.hpp"
 #include "status/job_watch.hpp"
 #include "status/output_directory.hpp"
@@ -99,12 +99,12 @@ Answer stream(status::JobWatch& watch, status::FileFollower& follower, Messages&
         messages.before(true);
         return print_bytes(bytes);
     };
-    const auto step = [&](const status::JobReport& report) -> base::Result<status::Step> {
+    const auto step = [&](const status::JobView& view) -> base::Result<status::Step> {
         using Look = status::FileFollower::Look;
         const auto look = TRY(follower.look(sink));
         if (look == Look::stopped) return status::Step::stop;
         if (look == Look::absent)
-            messages.absent(report.ended());
+            messages.absent(view.ended());
         else
             messages.before(true);
         if (look == Look::restarted) messages.restarted();
@@ -114,7 +114,7 @@ Answer stream(status::JobWatch& watch, status::FileFollower& follower, Messages&
     return Outcome{};
 }
 
-base::Result<Value> list_files(const Surroundings& here, const JobFileListOptions& options,
+base::Result<Value> list_files(const Context& here, const JobFileListOptions& options,
                                std::optional<int> task) {
     const auto root = TRY(status::output_directory(here.store, user::job_key(options.job),
                                                    options.directory_id, task));
@@ -126,8 +126,7 @@ base::Result<Value> list_files(const Surroundings& here, const JobFileListOption
 }
 
 // Lists the files of all tasks of an array job that have started, each below the task's name.
-base::Result<Value> list_files_of_tasks(const Surroundings& here,
-                                        const JobFileListOptions& options) {
+base::Result<Value> list_files_of_tasks(const Context& here, const JobFileListOptions& options) {
     std::vector<int> tasks = here.store.job_files(user::job_key(options.job)).started_array_tasks();
     std::sort(tasks.begin(), tasks.end());
     Value::Array all;
@@ -143,7 +142,7 @@ base::Result<Value> list_files_of_tasks(const Surroundings& here,
 }
 
 Answer job_file_list(const JobFileListOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto job = TRY(here.store.job(user::job_key(options.job)));
     const bool all_tasks = job.is_array && !options.task;
     return Outcome{all_tasks ? TRY(list_files_of_tasks(here, options))
@@ -153,7 +152,7 @@ Answer job_file_list(const JobFileListOptions& options) {
 
 // Copies the file to standard output as it grows, until the job has ended.
 Answer job_file_stream(const JobFileListOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto root = TRY(status::output_directory(here.store, user::job_key(options.job),
                                                    options.directory_id, options.task));
     const auto relative = relative_path(options);

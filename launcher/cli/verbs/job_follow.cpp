@@ -44,7 +44,7 @@ base::Result<void> check_task(const store::Store& store, const store::Job& job,
 
 }  // namespace
 
-base::Result<LogPlace> log_place(const Surroundings& here, const store::JobKey& key,
+base::Result<LogPlace> log_place(const Context& here, const store::JobKey& key,
                                  std::optional<int> task) {
     const auto job = TRY(here.store.job(key));
     record::JobFiles files = here.store.job_files(key);
@@ -102,16 +102,15 @@ status::JobLogReader::MakePrinter printer_to_output(Prefixes prefixes) {
 
 base::Result<status::Followed> follow_logs(status::JobWatch& watch, status::JobLogReader& reader,
                                            status::JobProgress& progress) {
-    return status::follow(
-        watch, [&](const status::JobReport& report) -> base::Result<status::Step> {
-            if (!report.ended()) progress.look(report);
-            const auto found = TRY(reader.pump(report.ended()));
-            if (found == status::JobLogReader::Found::stopped) return status::Step::stop;
-            if (found == status::JobLogReader::Found::more) return status::Step::more;
-            if (report.ended()) progress.look(report);
-            return found == status::JobLogReader::Found::something_new ? status::Step::something_new
-                                                                       : status::Step::nothing_new;
-        });
+    return status::follow(watch, [&](const status::JobView& view) -> base::Result<status::Step> {
+        if (!view.ended()) progress.look(view);
+        const auto found = TRY(reader.pump(view.ended()));
+        if (found == status::JobLogReader::Found::stopped) return status::Step::stop;
+        if (found == status::JobLogReader::Found::more) return status::Step::more;
+        if (view.ended()) progress.look(view);
+        return found == status::JobLogReader::Found::something_new ? status::Step::something_new
+                                                                   : status::Step::nothing_new;
+    });
 }
 
 namespace {
@@ -148,23 +147,22 @@ std::string command_to_come_back(const store::JobKey& key) {
 
 }  // namespace
 
-base::Result<int> follow_new_job(const Surroundings& here, const store::Job& job) {
+base::Result<int> follow_new_job(const Context& here, const store::Job& job) {
     const LogPlace place = TRY(log_place(here, job.key, std::nullopt));
     status::JobLogReader reader(place.files, place.logs, status::LogChoice{}, std::nullopt,
                                 printer_to_output(Prefixes::several));
     status::JobWatch watch(here.store, here.slurm, job.key, slurm_pause);
     status::JobProgress progress;
     status::Followed followed = TRY(follow_logs(watch, reader, progress));
-    if (!followed.report.ended() && !followed.stopped &&
-        ask_what_becomes_of_the_job() == Wish::end) {
+    if (!followed.view.ended() && !followed.stopped && ask_what_becomes_of_the_job() == Wish::end) {
         say("ending the job");
         TRY(status::stop_jobs(here.store, here.slurm, {job}, true));
         Interruption::forget();
         followed = TRY(follow_logs(watch, reader, progress));
     }
     if (followed.stopped) return 0;
-    if (followed.report.ended()) return status::say_end(followed.report);
-    const int exit_code = status::say_interrupted(followed.report);
+    if (followed.view.ended()) return status::say_end(followed.view);
+    const int exit_code = status::say_interrupted(followed.view);
     say("follow it again: " + command_to_come_back(job.key));
     return exit_code;
 }

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "cli/verbs/surroundings.hpp"
+#include "cli/verbs/context.hpp"
 #include "status/job_logs.hpp"
 #include "status/job_progress.hpp"
 #include "store/records.hpp"
@@ -21,7 +21,7 @@ struct LogPlace {
 
 // An array job has one place for each task, so that `task` must be given, and only then. `task` is
 // checked against the tasks of the job.
-[[nodiscard]] base::Result<LogPlace> log_place(const Surroundings& here, const store::JobKey& key,
+[[nodiscard]] base::Result<LogPlace> log_place(const Context& here, const store::JobKey& key,
                                                std::optional<int> task);
 
 // How the lines of several ranks are told apart.
@@ -44,6 +44,6 @@ enum class Prefixes {
 // the job's. After Ctrl-C the user is asked what is to become of the job; it goes on if nobody can
 // be asked. The result is 0 if standard output was closed, and the job goes on. `key` must be that
 // of a job which is not an array.
-[[nodiscard]] base::Result<int> follow_new_job(const Surroundings& here, const store::Job& job);
+[[nodiscard]] base::Result<int> follow_new_job(const Context& here, const store::Job& job);
 
 }  // namespace batchai::cli

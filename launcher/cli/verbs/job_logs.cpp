@@ -13,8 +13,8 @@
 
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
+#include "cli/verbs/context.hpp"
 #include "cli/verbs/job_follow.hpp"
-#include "cli/verbs/surroundings.hpp"
 #include "record/attempt.hpp"
 #include "slurm/hostlist.hpp"
 #include "status/job_progress.hpp"
@@ -64,17 +64,17 @@ base::Result<status::LogChoice> choice_of(const JobLogsOptions& options) {
     return choice;
 }
 
-base::Error not_started(const status::JobReport& report, const JobLogsOptions& options) {
+base::Error not_started(const status::JobView& view, const JobLogsOptions& options) {
     if (options.attempt)
         return {fmt::format("no rank was started in attempt {} of the job", *options.attempt),
-                report.job.key.job, "`batchai job show` lists the attempts",
+                view.job.key.job, "`batchai job show` lists the attempts",
                 base::ExitCode::not_found};
-    if (report.ended())
-        return {"the job has ended, and there are no logs of its ranks", report.job.key.job,
+    if (view.ended())
+        return {"the job has ended, and there are no logs of its ranks", view.job.key.job,
                 "`batchai job show` says why it ended, and `batchai job file list` lists the files "
                 "that it wrote, such as those of its preparation",
                 base::ExitCode::not_found};
-    return {"the ranks of the job have not started yet", report.job.key.job,
+    return {"the ranks of the job have not started yet", view.job.key.job,
             "add --follow to wait for them", base::ExitCode::not_found};
 }
 
@@ -142,15 +142,15 @@ base::Result<bool> print_logs(const Printed& what, Headings& headings) {
 }
 
 // Prints the logs of all tasks that have started, one after the other.
-Answer print_tasks(const Surroundings& here, const status::JobReport& report,
+Answer print_tasks(const Context& here, const status::JobView& view,
                    const status::LogChoice& choice, const JobLogsOptions& options) {
     Headings headings;
     bool any = false;
-    const auto begun = here.store.job_files(report.job.key).started_array_tasks();
+    const auto begun = here.store.job_files(view.job.key).started_array_tasks();
     const std::set<int> started(begun.begin(), begun.end());
-    for (const status::TaskReport& task : report.tasks) {
+    for (const status::TaskView& task : view.tasks) {
         if (!started.contains(task.number)) continue;
-        const LogPlace place = TRY(log_place(here, report.job.key, task.number));
+        const LogPlace place = TRY(log_place(here, view.job.key, task.number));
         any = TRY(print_logs({.place = place,
                               .choice = choice,
                               .options = options,
@@ -159,24 +159,24 @@ Answer print_tasks(const Surroundings& here, const status::JobReport& report,
                              headings)) ||
               any;
     }
-    if (!any) return tl::unexpected(not_started(report, options));
+    if (!any) return tl::unexpected(not_started(view, options));
     return Outcome{};
 }
 
-Answer print_job(const Surroundings& here, const store::JobKey& key,
-                 const status::LogChoice& choice, const JobLogsOptions& options) {
-    const auto report = TRY(status::report_job(here.store, here.slurm, key, options.task));
-    if (!report.tasks.empty()) return print_tasks(here, report, choice, options);
+Answer print_job(const Context& here, const store::JobKey& key, const status::LogChoice& choice,
+                 const JobLogsOptions& options) {
+    const auto view = TRY(status::view_job(here.store, here.slurm, key, options.task));
+    if (!view.tasks.empty()) return print_tasks(here, view, choice, options);
     const LogPlace place = TRY(log_place(here, key, options.task));
     Headings headings;
     const bool printed = TRY(print_logs(
-        {.place = place, .choice = choice, .options = options, .ended = report.ended(), .task = {}},
+        {.place = place, .choice = choice, .options = options, .ended = view.ended(), .task = {}},
         headings));
-    if (!printed) return tl::unexpected(not_started(report, options));
+    if (!printed) return tl::unexpected(not_started(view, options));
     return Outcome{};
 }
 
-Answer follow_job(const Surroundings& here, const LogPlace& place, const status::LogChoice& choice,
+Answer follow_job(const Context& here, const LogPlace& place, const status::LogChoice& choice,
                   const JobLogsOptions& options) {
     const Interruption interruption;
     const auto key = TRY(key_of(options));
@@ -187,14 +187,14 @@ Answer follow_job(const Surroundings& here, const LogPlace& place, const status:
     status::JobProgress progress;
     const auto followed = TRY(follow_logs(watch, reader, progress));
     if (followed.stopped) return Outcome{};
-    if (followed.report.ended()) return Outcome{.exit_code = status::say_end(followed.report)};
-    return Outcome{.exit_code = status::say_interrupted(followed.report)};
+    if (followed.view.ended()) return Outcome{.exit_code = status::say_end(followed.view)};
+    return Outcome{.exit_code = status::say_interrupted(followed.view)};
 }
 
 Answer job_logs(const JobLogsOptions& options) {
     const auto key = TRY(key_of(options));
     const status::LogChoice choice = TRY(choice_of(options));
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     if (!options.follow) return print_job(here, key, choice, options);
     return follow_job(here, TRY(log_place(here, key, options.task)), choice, options);
 }

@@ -9,8 +9,8 @@
 #include "base/network.hpp"
 #include "cli/output/output.hpp"
 #include "cli/tree/builder.hpp"
+#include "cli/verbs/context.hpp"
 #include "cli/verbs/job_shell.hpp"
-#include "cli/verbs/surroundings.hpp"
 #include "status/job_view.hpp"
 #include "status/resource_view.hpp"
 #include "user/parents.hpp"
@@ -35,12 +35,12 @@ struct JobNodeOptions {
 
 // Lists the nodes of a running job. The list is empty for any other job.
 Answer job_node_list(const JobNodeOptions& options) {
-    const auto here = TRY(open_surroundings());
-    const auto report =
-        TRY(status::report_job(here.store, here.slurm, user::job_key(options.job), options.task));
+    const auto here = TRY(open_context());
+    const auto view =
+        TRY(status::view_job(here.store, here.slurm, user::job_key(options.job), options.task));
     Value::Array nodes;
-    if (visit::is_running(report)) {
-        for (const std::string& name : report.evidence.slurm->nodes)
+    if (visit::is_running(view)) {
+        for (const std::string& name : view.evidence.slurm->nodes)
             nodes.emplace_back(Value::Object{
                 {"ipAddress", base::address_of(name)}, {"nodeId", name}, {"port", nullptr}});
     }
@@ -55,7 +55,7 @@ Answer forward_addresses(const JobNodeOptions& options) {
     std::vector<visit::PortWish> wishes;
     for (const std::string& address : options.addresses)
         wishes.push_back(TRY(visit::port_wish_of_address(address)));
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto running =
         TRY(visit::running_job(here.store, here.slurm, user::job_key(options.job), options.task));
     const auto place = TRY(visit::choose_node(running, {.node = options.node, .rank = {}}));
@@ -70,7 +70,7 @@ Answer job_node_exec(const JobNodeOptions& options) {
     const bool has_terminal = isatty(STDIN_FILENO) != 0;
     if (options.terminal && !has_terminal)
         return base::fail("standard input is not a terminal", "--pty", {}, base::ExitCode::usage);
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto running =
         TRY(visit::running_job(here.store, here.slurm, user::job_key(options.job), options.task));
     const visit::NodeChoice choice{.node = options.node ? *options.node : running.nodes.front(),

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "cli/tree/builder.hpp"
+#include "cli/verbs/context.hpp"
 #include "cli/verbs/job_shell.hpp"
 #include "cli/verbs/named_job.hpp"
-#include "cli/verbs/surroundings.hpp"
 #include "visit/forward.hpp"
 #include "visit/visit.hpp"
 
@@ -34,7 +34,7 @@ Answer job_port(const JobPortOptions& options) {
     std::vector<visit::PortWish> wishes;
     for (const std::string& text : texts)
         wishes.push_back(TRY(visit::port_wish(text)));
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto running = TRY(visit::running_job(here.store, here.slurm, named.key, named.task));
     const auto place = TRY(visit::choose_node(running, options.place));
     visit::say_which_node(running, options.place, place.node);

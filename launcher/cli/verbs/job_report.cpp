@@ -10,8 +10,8 @@
 #include "base/file.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
+#include "cli/verbs/context.hpp"
 #include "cli/verbs/named_job.hpp"
-#include "cli/verbs/surroundings.hpp"
 #include "job/syntax/utf8.hpp"
 #include "status/history/findings.hpp"
 #include "status/history/numbers.hpp"
@@ -65,12 +65,12 @@ Table advice_columns(const Value& value) {
 
 Answer job_report(const JobReportOptions& options) {
     const auto of = TRY(key_of(options.job, "report"));
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     TRY(status::check_task(here.store, of));
-    const auto report = TRY(status::report_job(here.store, here.slurm, of.key, of.task));
-    auto facts = TRY(status::facts_of(here.store, report, of, {}));
+    const auto view = TRY(status::view_job(here.store, here.slurm, of.key, of.task));
+    auto facts = TRY(status::facts_of(here.store, view, of, {}));
     // What cannot be read hides nothing else.
-    const auto used = status::efficiency_of_job(here.store, here.slurm, report);
+    const auto used = status::efficiency_of_job(here.store, here.slurm, view);
     if (used && *used) facts.advice_on_use = (*used)->advice_on_use;
     const auto findings = status::judge(facts);
     if (!options.file) return Outcome{status::numbers_of(findings), advice_columns};

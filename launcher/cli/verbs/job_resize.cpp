@@ -5,7 +5,7 @@
 
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
-#include "cli/verbs/surroundings.hpp"
+#include "cli/verbs/context.hpp"
 #include "plan/elastic.hpp"
 #include "record/elastic_files.hpp"
 #include "record/plan_file.hpp"
@@ -20,44 +20,43 @@ struct JobResizeOptions {
     int nodes = 0;
 };
 
-tl::unexpected<base::Error> refused(const status::JobReport& report, std::string what,
+tl::unexpected<base::Error> refused(const status::JobView& view, std::string what,
                                     std::string hint = {}) {
-    return base::fail(std::move(what), report.job.key.job, std::move(hint),
-                      base::ExitCode::refused);
+    return base::fail(std::move(what), view.job.key.job, std::move(hint), base::ExitCode::refused);
 }
 
 // Leaves the request in the job's directory, where `batchai run` looks for it.
 Answer job_resize(const JobResizeOptions& options) {
-    const auto here = TRY(open_surroundings());
-    const auto report = TRY(status::report_job(here.store, here.slurm, user::job_key(options.job)));
-    if (report.job.is_array)
-        return refused(report, "the tasks of an array job cannot be resized: not supported yet");
-    const record::JobFiles files(here.store.job_files(report.job.key).directory());
-    const auto plan = TRY(record::read_plan(files.plan().string(), report.job.plan_digest, {}));
+    const auto here = TRY(open_context());
+    const auto view = TRY(status::view_job(here.store, here.slurm, user::job_key(options.job)));
+    if (view.job.is_array)
+        return refused(view, "the tasks of an array job cannot be resized: not supported yet");
+    const record::JobFiles files(here.store.job_files(view.job.key).directory());
+    const auto plan = TRY(record::read_plan(files.plan().string(), view.job.plan_digest, {}));
     const auto elastic = TRY(plan::elastic_of(plan.environment, plan.allocation.nodes));
     if (!elastic)
-        return refused(report, "the job is not elastic, so it keeps its nodes",
+        return refused(view, "the job is not elastic, so it keeps its nodes",
                        fmt::format("set {} in the job file", plan::elastic_nodes_variable));
-    const auto& slurm = report.evidence.slurm;
-    if (report.state != slurm::ExecutionState::running || !slurm || !report.attempt ||
-        report.attempt->end)
-        return refused(report, fmt::format("the job is not running; it is {}",
-                                           slurm::to_string(report.state)));
+    const auto& slurm = view.evidence.slurm;
+    if (view.state != slurm::ExecutionState::running || !slurm || !view.attempt ||
+        view.attempt->end)
+        return refused(
+            view, fmt::format("the job is not running; it is {}", slurm::to_string(view.state)));
     const int present = static_cast<int>(slurm->nodes.size());
     if (options.nodes == present)
-        return refused(report, fmt::format("the job has {} nodes already", present));
+        return refused(view, fmt::format("the job has {} nodes already", present));
     if (options.nodes > present)
         return refused(
-            report,
+            view,
             fmt::format("Slurm cannot give more nodes to a job that runs; the job has {}", present),
             fmt::format("\"scontrol requeue {}\" starts it again with all its {} nodes, from its "
                         "last commit",
                         slurm->id, plan.allocation.nodes));
     if (options.nodes < elastic->least_nodes)
-        return refused(report, fmt::format("the job needs {} nodes ({})", elastic->least_nodes,
-                                           plan::elastic_nodes_variable));
+        return refused(view, fmt::format("the job needs {} nodes ({})", elastic->least_nodes,
+                                         plan::elastic_nodes_variable));
     TRY(record::write_resize_request(files,
-                                     {.attempt = report.attempt->number, .nodes = options.nodes}));
+                                     {.attempt = view.attempt->number, .nodes = options.nodes}));
     say(fmt::format("the job keeps {} of its {} nodes after its next commit", options.nodes,
                     present));
     return Outcome{};

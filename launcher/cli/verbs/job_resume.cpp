@@ -12,7 +12,7 @@
 #include "cli/output/output.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
-#include "cli/verbs/surroundings.hpp"
+#include "cli/verbs/context.hpp"
 #include "record/attempt.hpp"
 #include "record/retries.hpp"
 #include "slurm/parse.hpp"
@@ -29,23 +29,22 @@ struct ResumeOptions {
     std::optional<int> task;
 };
 
-tl::unexpected<base::Error> refused(const status::JobReport& report, std::string what,
+tl::unexpected<base::Error> refused(const status::JobView& view, std::string what,
                                     std::string hint) {
-    return base::fail(std::move(what), report.job.key.job, std::move(hint),
-                      base::ExitCode::refused);
+    return base::fail(std::move(what), view.job.key.job, std::move(hint), base::ExitCode::refused);
 }
 
 // Refuses a job that cannot be resumed.
-base::Result<void> check(const status::JobReport& report) {
-    if (!report.ended())
-        return refused(report, "the job has not ended", "`batchai job show` says how far it is");
-    if (report.state == slurm::ExecutionState::succeeded)
-        return refused(report, "the job has succeeded", "");
-    if (!report.evidence.slurm || report.evidence.slurm->from_accounting)
-        return refused(report,
+base::Result<void> check(const status::JobView& view) {
+    if (!view.ended())
+        return refused(view, "the job has not ended", "`batchai job show` says how far it is");
+    if (view.state == slurm::ExecutionState::succeeded)
+        return refused(view, "the job has succeeded", "");
+    if (!view.evidence.slurm || view.evidence.slurm->from_accounting)
+        return refused(view,
                        fmt::format("Slurm has forgotten its job {}, which it does some minutes "
                                    "after the end (MinJobAge)",
-                                   report.job.slurm_job_id),
+                                   view.job.slurm_job_id),
                        "create the job again; it continues from its checkpoints if their directory "
                        "is the same");
     return {};
@@ -63,24 +62,24 @@ base::Result<void> write(const record::JobFiles& files, const record::Attempt& a
 }
 
 // Queues the tasks of an array job that have failed, or one of them, as an array of their own.
-Answer resume_tasks(const Surroundings& here, const store::JobKey& key, std::optional<int> task) {
+Answer resume_tasks(const Context& here, const store::JobKey& key, std::optional<int> task) {
     const base::FileDescriptor lock = TRY(submit::lock_tasks(here.store.job_files(key)));
-    const auto report = TRY(status::report_job(here.store, here.slurm, key));
-    auto tasks = report.tasks;
+    const auto view = TRY(status::view_job(here.store, here.slurm, key));
+    auto tasks = view.tasks;
     if (task) {
-        tasks = {TRY(status::task_of(report, *task))};
+        tasks = {TRY(status::task_of(view, *task))};
         if (!tasks.front().failed())
-            return refused(report,
+            return refused(view,
                            fmt::format("task {} has not failed: it is {}", *task,
                                        slurm::to_string(tasks.front().state)),
                            "");
     }
-    std::erase_if(tasks, [](const status::TaskReport& other) { return !other.failed(); });
+    std::erase_if(tasks, [](const status::TaskView& other) { return !other.failed(); });
     if (tasks.empty())
-        return refused(report, "no task of the job has failed",
+        return refused(view, "no task of the job has failed",
                        "`batchai job show` says how far each of them is");
     const auto plan = TRY(status::plan_of_job(here.store, key));
-    const auto run = TRY(submit::run_tasks_again(here.store, here.slurm, plan, report.job, tasks));
+    const auto run = TRY(submit::run_tasks_again(here.store, here.slurm, plan, view.job, tasks));
     say(fmt::format("{} queued again as Slurm job {}: {}",
                     tasks.size() == 1 ? "1 task is" : fmt::format("{} tasks are", tasks.size()),
                     run.slurm_job_id, run.tasks));
@@ -89,15 +88,15 @@ Answer resume_tasks(const Surroundings& here, const store::JobKey& key, std::opt
 
 // Queues a job that has failed or was ended again, under its id in Slurm and in its own directory.
 Answer job_resume(const ResumeOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto key = user::job_key(options.job);
     TRY(here.slurm.ping());
     if (TRY(here.store.job(key)).is_array) return resume_tasks(here, key, options.task);
     if (options.task) return tl::unexpected(status::not_an_array(key));
     const record::JobFiles files = here.store.job_files(key);
     const base::FileDescriptor lock = TRY(submit::lock_tasks(files));
-    const auto report = TRY(status::report_job(here.store, here.slurm, key));
-    TRY(check(report));
+    const auto view = TRY(status::view_job(here.store, here.slurm, key));
+    TRY(check(view));
     auto last = TRY(record::latest_attempt(files));
     const auto count = TRY(record::read_retry_count(files));
     // An interrupt in between would leave records of a queue in which the job is not.
@@ -112,16 +111,15 @@ Answer job_resume(const ResumeOptions& options) {
         TRY(write(files, *last));
     }
     TRY(here.store.update(key, [](store::Job& job) { job.termination_requested.reset(); }));
-    const auto queued = here.slurm.requeue(report.job.slurm_job_id);
+    const auto queued = here.slurm.requeue(view.job.slurm_job_id);
     if (queued) return Outcome{};
-    if (slurm::gave_no_answer(queued.error()) && was_requeued(here.slurm, *report.evidence.slurm))
+    if (slurm::gave_no_answer(queued.error()) && was_requeued(here.slurm, *view.evidence.slurm))
         return Outcome{};
     // Nothing has changed, so the records must say what they said.
     if (before) TRY(write(files, *before));
     if (count) TRY(record::write_retry_count(files, *count));
-    TRY(here.store.update(key, [&](store::Job& job) {
-        job.termination_requested = report.job.termination_requested;
-    }));
+    TRY(here.store.update(
+        key, [&](store::Job& job) { job.termination_requested = view.job.termination_requested; }));
     return tl::unexpected(queued.error());
 }
 

@@ -46,7 +46,7 @@ Answer job_shell(const JobShellOptions& options) {
         if (word.ends_with(literal_mark)) word.pop_back();
     }
     const auto named = TRY(key_of(job, "shell"));
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto running = TRY(visit::running_job(here.store, here.slurm, named.key, named.task));
     const auto place = TRY(visit::choose_node(running, options.place));
     visit::say_which_node(running, options.place, place.node);
@@ -57,8 +57,8 @@ Answer job_shell(const JobShellOptions& options) {
 
 }  // namespace
 
-Answer visit(const Surroundings& here, const visit::RunningJob& running,
-             const visit::VisitedNode& place, const VisitWish& wish) {
+Answer visit(const Context& here, const visit::RunningJob& running, const visit::VisitedNode& place,
+             const VisitWish& wish) {
     auto arguments = run::visit_arguments({.job_id = running.slurm_id,
                                            .node = place.node,
                                            .command = wish.command,
@@ -69,12 +69,12 @@ Answer visit(const Surroundings& here, const visit::RunningJob& running,
                                                   visit::visit_environment(running, place.as_rank),
                                                   wish.terminal ? end_of(running) : never));
     if (code == 0) return Outcome{};
-    const auto report = status::report_job(here.store, here.slurm, running.job.key, running.task);
-    if (report && !visit::is_running(*report))
+    const auto view = status::view_job(here.store, here.slurm, running.job.key, running.task);
+    if (view && !visit::is_running(*view))
         say(
             fmt::format("the job \"{}\" no longer runs, and what was started in it has ended: the "
                         "job is {}",
-                        running.job.key.job, slurm::to_string(report->state)));
+                        running.job.key.job, slurm::to_string(view->state)));
     return Outcome{.exit_code = code};
 }
 

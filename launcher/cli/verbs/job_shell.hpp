@@ -8,7 +8,7 @@
 
 #include "base/process.hpp"
 #include "cli/output/output.hpp"
-#include "cli/verbs/surroundings.hpp"
+#include "cli/verbs/context.hpp"
 #include "visit/visit.hpp"
 
 namespace batchai::cli {
@@ -21,7 +21,7 @@ struct VisitWish {
 
 // Runs a command or a shell on a node of the job. The exit code is the command's. Says so if the
 // job has ended, and the command with it.
-[[nodiscard]] Answer visit(const Surroundings& here, const visit::RunningJob& running,
+[[nodiscard]] Answer visit(const Context& here, const visit::RunningJob& running,
                            const visit::VisitedNode& place, const VisitWish& wish);
 
 void add_node_choice(CLI::App& leaf, visit::NodeChoice& choice);

@@ -19,8 +19,8 @@
 #include "base/utf8.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
+#include "cli/verbs/context.hpp"
 #include "cli/verbs/job_follow.hpp"
-#include "cli/verbs/surroundings.hpp"
 #include "record/usage.hpp"
 #include "status/job_view.hpp"
 #include "status/job_watch.hpp"
@@ -110,14 +110,14 @@ class Keys {
 };
 
 struct Look {
-    status::JobReport report;
+    status::JobView view;
     std::optional<record::Attempt> attempt;  // that runs
     std::vector<status::LiveNode> nodes;
     bool ended = false;
 };
 
 base::Error nothing_to_see(const Look& seen) {
-    const std::string name = seen.report.job.key.job;
+    const std::string name = seen.view.job.key.job;
     if (seen.ended) return {"the job has ended", name, "`batchai job show` says what it has used"};
     if (!seen.attempt)
         return {"no attempt of the job runs", name, "leave out --once to wait for one"};
@@ -127,10 +127,10 @@ base::Error nothing_to_see(const Look& seen) {
 }
 
 base::Result<Look> look(status::JobWatch& watch, const record::JobFiles& files) {
-    Look out{.report = TRY(watch.look()), .attempt = {}, .nodes = {}};
+    Look out{.view = TRY(watch.look()), .attempt = {}, .nodes = {}};
     auto attempt = TRY(record::latest_attempt(files));
     const bool over = attempt && attempt->end;
-    out.ended = out.report.ended();
+    out.ended = out.view.ended();
     // Nodes that were killed could not remove what they were asked for.
     if (out.ended && attempt) record::forget_live_usage(files, attempt->number);
     if (out.ended || !attempt || over) return out;
@@ -167,13 +167,13 @@ base::Result<Look> look_once(status::JobWatch& watch, const record::JobFiles& fi
 }
 
 std::string title(const Look& seen) {
-    std::string state(slurm::to_string(seen.report.state));
+    std::string state(slurm::to_string(seen.view.state));
     if (seen.attempt && !seen.attempt->phases.empty())
         state += fmt::format(", phase \"{}\"", seen.attempt->phases.back().name);
     if (seen.nodes.empty()) state += "; no step has told yet what it uses";
     const std::string line =
         fmt::format("{}  {}  Slurm job {}  {}", base::to_iso8601_seconds(base::now()),
-                    seen.report.job.key.job, seen.report.job.slurm_job_id, state);
+                    seen.view.job.key.job, seen.view.job.slurm_job_id, state);
     return base::printable_line(line) + '\n';
 }
 
@@ -188,8 +188,8 @@ Answer show_once(status::JobWatch& watch, const record::JobFiles& files,
     }
     const record::Attempt& attempt = *seen.attempt;
     Value value = Value::Object{
-        {"name", seen.report.job.key.job},
-        {"slurmJobId", seen.report.job.slurm_job_id},
+        {"name", seen.view.job.key.job},
+        {"slurmJobId", seen.view.job.slurm_job_id},
         {"attempt", attempt.number},
         {"phase", attempt.phases.empty() ? Value() : Value(attempt.phases.back().name)},
         {"nodes", status::to_value(seen.nodes)}};
@@ -236,7 +236,7 @@ Answer show_live(status::JobWatch& watch, const record::JobFiles& files,
         const Look seen = TRY(look(watch, files));
         if (seen.ended) {
             say(fmt::format("the job has ended; `batchai job show --name {}` says what it has used",
-                            seen.report.job.key.job));
+                            seen.view.job.key.job));
             return Outcome{};
         }
         const std::string head = title(seen);
@@ -257,7 +257,7 @@ Answer show_live(status::JobWatch& watch, const record::JobFiles& files,
 Answer job_top(const JobTopOptions& options) {
     const auto key = TRY(key_of(options));
     const status::TopOrder order = TRY(status::top_order(options.sort));
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const LogPlace place = TRY(log_place(here, key, options.task));
     const Interruption interruption;
     status::JobWatch watch(here.store, here.slurm, key, slurm_pause, options.task);

@@ -15,7 +15,7 @@
 #include "base/parallel.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
-#include "cli/verbs/surroundings.hpp"
+#include "cli/verbs/context.hpp"
 #include "record/retries.hpp"
 #include "record/usage.hpp"
 #include "status/job_view.hpp"
@@ -47,7 +47,7 @@ void add_files(const record::JobFiles& files, const std::optional<record::Attemp
         out.retries += (*count)->retries;
     // While an array job runs, the tasks that have ended count as well, because the counters of the
     // job must not go back.
-    if (out.report.state != slurm::ExecutionState::running || !newest) return;
+    if (out.view.state != slurm::ExecutionState::running || !newest) return;
     auto usage = record::newest_usage(files, newest->number);
     // A step that was killed could not note its end.
     for (record::NodeUsage& of_node : usage)
@@ -55,12 +55,12 @@ void add_files(const record::JobFiles& files, const std::optional<record::Attemp
     std::move(usage.begin(), usage.end(), std::back_inserter(out.usage));
 }
 
-status::JobMetrics metrics_of(const store::Store& store, status::JobReport report) {
-    status::JobMetrics out{.report = std::move(report), .attempts = {}, .retries = 0, .usage = {}};
-    const record::JobFiles files = store.job_files(out.report.job.key);
-    const status::JobReport& job = out.report;
+status::JobMetrics metrics_of(const store::Store& store, status::JobView view) {
+    status::JobMetrics out{.view = std::move(view), .attempts = {}, .retries = 0, .usage = {}};
+    const record::JobFiles files = store.job_files(out.view.job.key);
+    const status::JobView& job = out.view;
     if (job.job.is_array) {
-        for (const status::TaskReport& task : job.tasks)
+        for (const status::TaskView& task : job.tasks)
             if (task.attempt)
                 add_files(files.array_task(task.number), task.attempt, task.ended(), out);
     } else {
@@ -75,13 +75,12 @@ std::string user_name() {
 }
 
 Answer metrics(const MetricsOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     auto known = TRY(all_jobs(here.store));
-    auto reports = TRY(status::report_jobs(here.store, here.slurm, std::move(known)));
-    std::vector<status::JobMetrics> jobs(reports.size());
-    base::in_parallel(jobs.size(), [&](std::size_t i) {
-        jobs[i] = metrics_of(here.store, std::move(reports[i]));
-    });
+    auto views = TRY(status::view_jobs(here.store, here.slurm, std::move(known)));
+    std::vector<status::JobMetrics> jobs(views.size());
+    base::in_parallel(
+        jobs.size(), [&](std::size_t i) { jobs[i] = metrics_of(here.store, std::move(views[i])); });
     const std::string text = status::metrics_text(jobs, user_name());
     if (options.file) {
         TRY(base::write_atomically(*options.file, text));

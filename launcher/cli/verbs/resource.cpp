@@ -11,7 +11,7 @@
 #include "cli/output/output.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
-#include "cli/verbs/surroundings.hpp"
+#include "cli/verbs/context.hpp"
 #include "cli/verbs/tags.hpp"
 #include "clusters/view.hpp"
 #include "status/job_watch.hpp"
@@ -56,7 +56,7 @@ Value list_value(const Items& items, const std::string& subscription) {
 template <typename JobsOf, typename Remove>
 Answer remove_with_jobs(const ResourceOptions& options, const JobsOf& jobs_of,
                         const Remove& remove) {
-    auto here = TRY(open_surroundings());
+    auto here = TRY(open_context());
     const auto jobs = TRY(jobs_of(here.store));
     const auto agreed = TRY(confirm(options.yes));
     if (!agreed) return base::fail("operation cancelled");
@@ -101,19 +101,19 @@ Jobs jobs_of_experiment(const store::Store& store, const store::ExperimentKey& k
 }
 
 template <typename Found>
-Answer shown(const Found& found, const Surroundings& here, Columns columns) {
+Answer shown(const Found& found, const Context& here, Columns columns) {
     if (!found) return tl::unexpected(found.error());
     return Outcome{status::to_value(*found, here.site.subscription), std::move(columns)};
 }
 
 template <typename Found>
-Answer listed(const Found& found, const Surroundings& here, Columns columns) {
+Answer listed(const Found& found, const Context& here, Columns columns) {
     if (!found) return tl::unexpected(found.error());
     return Outcome{list_value(*found, here.site.subscription), std::move(columns)};
 }
 
 Answer group_create(const ResourceOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const store::Group group{options.name, options.location.value_or(here.site.location),
                              tags_of(options.tags), base::now()};
     // `az group create` of an existing group returns that group.
@@ -125,17 +125,17 @@ Answer group_create(const ResourceOptions& options) {
 }
 
 Answer group_show(const ResourceOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     return shown(here.store.group(options.name), here, {});
 }
 
 Answer group_list(const ResourceOptions& /*options*/) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     return listed(here.store.groups(), here, {});
 }
 
 Answer group_exists(const ResourceOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto found = here.store.group(options.name);
     if (!found && found.error().exit_code != base::ExitCode::not_found)
         return tl::unexpected(found.error());
@@ -166,7 +166,7 @@ Answer group_delete(const ResourceOptions& options) {
 }
 
 Answer workspace_create(const ResourceOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     auto location = here.site.location;
     if (const auto group = here.store.group(user::group_name(options.parents).value)) {
         location = group->location;
@@ -178,12 +178,12 @@ Answer workspace_create(const ResourceOptions& options) {
 }
 
 Answer workspace_show(const ResourceOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     return shown(here.store.workspace(own_workspace(options)), here, status::workspace_columns);
 }
 
 Answer workspace_list(const ResourceOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto group = user::group_name(options.parents);
     if (!group.fallback)
         return listed(here.store.workspaces(group.value), here, status::workspace_columns);
@@ -205,19 +205,19 @@ Answer workspace_delete(const ResourceOptions& options) {
 }
 
 Answer experiment_create(const ResourceOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const store::Experiment experiment{own_experiment(options), base::now()};
     TRY(here.store.create(experiment));
     return Outcome{status::to_value(experiment, here.site.subscription), {}};
 }
 
 Answer experiment_show(const ResourceOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     return shown(here.store.experiment(own_experiment(options)), here, status::experiment_columns);
 }
 
 Answer experiment_list(const ResourceOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto experiments = here.store.experiments(user::workspace_key(options.parents));
     if (!experiments && user::nothing_yet(experiments.error(), options.parents)) {
         return Outcome{Value::Array{}, status::experiment_columns};

@@ -12,7 +12,7 @@
 #include "cli/output/output.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
-#include "cli/verbs/surroundings.hpp"
+#include "cli/verbs/context.hpp"
 #include "record/job_files.hpp"
 #include "run/again/watch_first_node.hpp"
 #include "run/attempt.hpp"
@@ -62,7 +62,7 @@ base::Result<bool> make_new_plan(const RunVerbOptions& options, run::RunOptions&
     if (file.path.empty())
         return base::fail("no job file is given", "batchai run", "add --job-json=job.json",
                           base::ExitCode::usage);
-    const Surroundings here = TRY(open_surroundings());
+    const Context here = TRY(open_context());
     submit::Submission submission{.store = here.store,
                                   .site = here.site,
                                   .slurm = here.slurm,

@@ -12,7 +12,7 @@
 #include "cli/output/output.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
-#include "cli/verbs/surroundings.hpp"
+#include "cli/verbs/context.hpp"
 #include "slurm/array_indexes.hpp"
 #include "status/job_watch.hpp"
 #include "status/sweep/view.hpp"
@@ -32,40 +32,40 @@ struct SweepOptions {
 };
 
 Answer sweep_list(const user::ParentOptions& parents) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     bool complete = true;
-    const auto reports =
-        status::report_jobs_of(here.store, here.slurm, user::experiment_key(parents), complete);
-    if (!reports && user::nothing_yet(reports.error(), parents))
+    const auto job_views =
+        status::view_jobs_of(here.store, here.slurm, user::experiment_key(parents), complete);
+    if (!job_views && user::nothing_yet(job_views.error(), parents))
         return Outcome{Value::Array{}, status::sweep_columns};
-    if (!reports) return tl::unexpected(reports.error());
+    if (!job_views) return tl::unexpected(job_views.error());
     Value::Array values;
-    for (const status::JobReport& report : *reports) {
-        if (!status::is_sweep(report.job)) continue;
-        values.push_back(
-            Value::Object{{"name", report.job.key.job},
-                          {"executionState", slurm::to_string(report.state)},
-                          {"taskStateCounts", status::to_value(status::count_tasks(report.tasks))},
-                          {"creationTime", base::to_iso8601(report.job.creation_time)},
-                          {"slurmJobId", report.job.slurm_job_id}});
+    for (const status::JobView& job_view : *job_views) {
+        if (!status::is_sweep(job_view.job)) continue;
+        values.push_back(Value::Object{
+            {"name", job_view.job.key.job},
+            {"executionState", slurm::to_string(job_view.state)},
+            {"taskStateCounts", status::to_value(status::count_tasks(job_view.tasks))},
+            {"creationTime", base::to_iso8601(job_view.job.creation_time)},
+            {"slurmJobId", job_view.job.slurm_job_id}});
     }
     return Outcome{std::move(values), status::sweep_columns, complete ? 0 : 1};
 }
 
 // Returns the tasks of the points that the user has named, or all.
-base::Result<std::vector<status::TaskReport>> chosen(const status::SweepView& view,
-                                                     const std::optional<std::string>& points) {
-    if (!points) return view.report.tasks;
+base::Result<std::vector<status::TaskView>> chosen(const status::SweepView& view,
+                                                   const std::optional<std::string>& points) {
+    if (!points) return view.job_view.tasks;
     const auto wanted = slurm::expand_array_indexes(*points);
     if (!wanted)
         return base::fail(fmt::format("\"{}\" is not a list of points", *points), "--point",
                           "write it like 0,3-5", base::ExitCode::usage);
-    std::vector<status::TaskReport> out;
+    std::vector<status::TaskView> out;
     for (const int number : *wanted) {
-        const auto& tasks = view.report.tasks;
+        const auto& tasks = view.job_view.tasks;
         const auto found =
             std::find_if(tasks.begin(), tasks.end(),
-                         [&](const status::TaskReport& task) { return task.number == number; });
+                         [&](const status::TaskView& task) { return task.number == number; });
         if (found == tasks.end())
             return base::fail(fmt::format("the sweep has no point {}", number), "--point",
                               fmt::format("its points are 0 to {}", view.sweep.points.size() - 1),
@@ -76,7 +76,7 @@ base::Result<std::vector<status::TaskReport>> chosen(const status::SweepView& vi
 }
 
 Answer sweep_show(const SweepOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto view = TRY(status::open_sweep(here.store, here.slurm, user::job_key(options.job)));
     const auto tasks = TRY(chosen(view, options.points));
     std::vector<std::optional<status::Metric>> metrics(tasks.size());
@@ -88,14 +88,14 @@ Answer sweep_show(const SweepOptions& options) {
 }
 
 Answer sweep_best(const SweepOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto view = TRY(status::open_sweep(here.store, here.slurm, user::job_key(options.job)));
     if (!view.sweep.metric)
         return base::fail("the sweep has no metric by which its points could be compared",
-                          view.report.job.key.job,
+                          view.job_view.job.key.job,
                           "give \"sweep.metric\" in the job file of the next one",
                           base::ExitCode::usage);
-    const auto& tasks = view.report.tasks;
+    const auto& tasks = view.job_view.tasks;
     const auto metrics = TRY(status::metrics_of(here.store, view, tasks));
     std::optional<std::size_t> best;
     const status::Metric nothing{.value = std::numeric_limits<double>::quiet_NaN(), .text = {}};
@@ -106,10 +106,10 @@ Answer sweep_best(const SweepOptions& options) {
     }
     if (!best)
         return base::fail("no point has printed a number that the metric's pattern finds",
-                          view.report.job.key.job,
+                          view.job_view.job.key.job,
                           fmt::format("the pattern is {}; `batchai job logs {} --task 0` shows the "
                                       "logs of a point",
-                                      view.sweep.metric->pattern, view.report.job.key.job),
+                                      view.sweep.metric->pattern, view.job_view.job.key.job),
                           base::ExitCode::not_found);
     Value value = status::point_value(view, tasks[*best], metrics[*best]);
     const plan::Plan plan = view.plan_of(tasks[*best].number);
@@ -125,7 +125,7 @@ Answer sweep_best(const SweepOptions& options) {
 }
 
 Answer sweep_retry(const SweepOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto key = user::job_key(options.job);
     TRY(here.slurm.ping());
     TRY(here.store.job(key));
@@ -133,30 +133,30 @@ Answer sweep_retry(const SweepOptions& options) {
     const auto view = TRY(status::open_sweep(here.store, here.slurm, key));
     auto tasks = TRY(chosen(view, options.points));
     if (options.points) {
-        for (const status::TaskReport& task : tasks) {
+        for (const status::TaskView& task : tasks) {
             if (!task.failed())
                 return base::fail(fmt::format("point {} has not failed: it is {}", task.number,
                                               slurm::to_string(task.state)),
                                   key.job, "leave it out", base::ExitCode::refused);
         }
     }
-    std::erase_if(tasks, [](const status::TaskReport& task) { return !task.failed(); });
+    std::erase_if(tasks, [](const status::TaskView& task) { return !task.failed(); });
     if (tasks.empty()) {
         say("no point has failed, so none is queued again");
         return Outcome{Value::Array{}, status::point_columns};
     }
     std::vector<int> numbers;
-    for (const status::TaskReport& task : tasks)
+    for (const status::TaskView& task : tasks)
         numbers.push_back(task.number);
     const auto run =
-        TRY(submit::run_tasks_again(here.store, here.slurm, view.plan, view.report.job, tasks));
+        TRY(submit::run_tasks_again(here.store, here.slurm, view.plan, view.job_view.job, tasks));
     say(fmt::format(
         "{} queued again as Slurm job {}: {}",
         numbers.size() == 1 ? "1 point is" : fmt::format("{} points are", numbers.size()),
         run.slurm_job_id, run.tasks));
     const auto now = TRY(status::open_sweep(here.store, here.slurm, key));
     Value::Array values;
-    for (const status::TaskReport& task : now.report.tasks) {
+    for (const status::TaskView& task : now.job_view.tasks) {
         if (std::binary_search(numbers.begin(), numbers.end(), task.number))
             values.push_back(status::point_value(now, task, std::nullopt));
     }
@@ -164,22 +164,22 @@ Answer sweep_retry(const SweepOptions& options) {
 }
 
 Answer sweep_stop(const SweepOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto key = user::job_key(options.job);
     const auto view = TRY(status::open_sweep(here.store, here.slurm, key));
     if (!TRY(confirm(options.yes))) return base::fail("operation cancelled");
     if (!options.queued_only) {
-        TRY(status::stop_jobs(here.store, here.slurm, {view.report.job}, !options.no_wait));
+        TRY(status::stop_jobs(here.store, here.slurm, {view.job_view.job}, !options.no_wait));
         return Outcome{};
     }
     TRY(here.slurm.ping());
     std::map<std::string, std::vector<int>> queued;
     std::vector<int> numbers;
-    for (const status::TaskReport& task : view.report.tasks)
+    for (const status::TaskView& task : view.job_view.tasks)
         numbers.push_back(task.number);
-    const auto runs = status::runs_of(view.report.job, numbers);
+    const auto runs = status::runs_of(view.job_view.job, numbers);
     for (std::size_t i = 0; i < numbers.size(); ++i) {
-        if (view.report.tasks[i].state == slurm::ExecutionState::queued)
+        if (view.job_view.tasks[i].state == slurm::ExecutionState::queued)
             queued[runs[i].slurm_job_id].push_back(numbers[i]);
     }
     for (const auto& [id, tasks] : queued)

@@ -63,21 +63,21 @@ base::Result<SweepView> open_sweep(const store::Store& store, const slurm::Clien
         return base::fail("the job is not a sweep", key.job, "`batchai sweep list` lists them",
                           base::ExitCode::usage);
     auto sweep = TRY(record::read_sweep(plan));
-    auto report = TRY(report_job(store, client, key));
+    auto job_view = TRY(view_job(store, client, key));
     // The record and the plan are two files, so somebody could have changed one of them.
-    std::erase_if(report.tasks, [&](const TaskReport& task) {
+    std::erase_if(job_view.tasks, [&](const TaskView& task) {
         return static_cast<std::size_t>(task.number) >= sweep.points.size();
     });
     return SweepView{
-        .plan = std::move(plan), .sweep = std::move(sweep), .report = std::move(report)};
+        .plan = std::move(plan), .sweep = std::move(sweep), .job_view = std::move(job_view)};
 }
 
 base::Result<std::vector<std::optional<Metric>>> metrics_of(const store::Store& store,
                                                             const SweepView& view,
-                                                            const std::vector<TaskReport>& tasks) {
+                                                            const std::vector<TaskView>& tasks) {
     std::vector<std::optional<Metric>> out(tasks.size());
     if (!view.sweep.metric) return out;
-    const record::JobFiles files = store.job_files(view.report.job.key);
+    const record::JobFiles files = store.job_files(view.job_view.job.key);
     std::vector<std::optional<base::Error>> errors(tasks.size());
     base::in_parallel(tasks.size(), [&](std::size_t i) {
         // An attempt from before the task was queued again does not count.
@@ -126,7 +126,7 @@ base::Value time_value(const std::optional<base::Time>& time) {
     return time ? base::Value(base::to_iso8601(*time)) : base::Value();
 }
 
-base::Value seconds_of(const TaskReport& task) {
+base::Value seconds_of(const TaskView& task) {
     const auto start = start_of(task);
     if (!start) return nullptr;
     const auto end = end_of(task).value_or(base::now());
@@ -144,7 +144,7 @@ std::string cell(const base::Value& value) {
 
 }  // namespace
 
-base::Value point_value(const SweepView& view, const TaskReport& task,
+base::Value point_value(const SweepView& view, const TaskView& task,
                         const std::optional<Metric>& metric) {
     base::Value::Object parameters;
     const plan::SweepPoint& point = view.sweep.points.at(static_cast<std::size_t>(task.number));

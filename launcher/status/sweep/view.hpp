@@ -28,7 +28,7 @@ namespace batchai::status {
 struct SweepView {
     plan::Plan plan;
     plan::Sweep sweep;
-    JobReport report;
+    JobView job_view;
 
     // Returns the plan of a point.
     [[nodiscard]] plan::Plan plan_of(int point) const;
@@ -43,10 +43,10 @@ struct SweepView {
 
 // Returns the metric of each of the tasks, from the logs of their newest attempts.
 [[nodiscard]] base::Result<std::vector<std::optional<Metric>>> metrics_of(
-    const store::Store& store, const SweepView& view, const std::vector<TaskReport>& tasks);
+    const store::Store& store, const SweepView& view, const std::vector<TaskView>& tasks);
 
 // {point, parameters: {…}, executionState, exitCode, node, metric, duration, …}
-[[nodiscard]] base::Value point_value(const SweepView& view, const TaskReport& task,
+[[nodiscard]] base::Value point_value(const SweepView& view, const TaskView& task,
                                       const std::optional<Metric>& metric);
 
 // Has a column for each parameter.

@@ -279,44 +279,44 @@ namespace {
 
 // When the newest attempt began to wait: when the job was submitted or could first start, or when
 // the attempt before ended.
-base::Time begin_of_waiting(const JobReport& report, const std::vector<record::Attempt>& attempts) {
-    base::Time begin = report.job.creation_time;
-    const auto& slurm = report.evidence.slurm;
-    if (slurm && slurm->eligible && *slurm->eligible <= report.attempt->start)
+base::Time begin_of_waiting(const JobView& view, const std::vector<record::Attempt>& attempts) {
+    base::Time begin = view.job.creation_time;
+    const auto& slurm = view.evidence.slurm;
+    if (slurm && slurm->eligible && *slurm->eligible <= view.attempt->start)
         begin = std::max(begin, *slurm->eligible);
     for (const record::Attempt& attempt : attempts) {
-        if (attempt.number < report.attempt->number && attempt.end)
+        if (attempt.number < view.attempt->number && attempt.end)
             begin = std::max(begin, *attempt.end);
     }
-    return std::min(begin, report.attempt->start);
+    return std::min(begin, view.attempt->start);
 }
 
 }  // namespace
 
 base::Result<std::optional<Efficiency>> efficiency_of_job(const store::Store& store,
                                                           const slurm::Client& client,
-                                                          const JobReport& report) {
-    if (!report.attempt || report.job.is_array) return std::nullopt;
-    const record::JobFiles files = store.job_files(report.job.key);
-    const plan::Plan plan = TRY(plan_of_job(store, report.job.key));
+                                                          const JobView& view) {
+    if (!view.attempt || view.job.is_array) return std::nullopt;
+    const record::JobFiles files = store.job_files(view.job.key);
+    const plan::Plan plan = TRY(plan_of_job(store, view.job.key));
     const auto attempts = TRY(record::all_attempts(files));
-    const auto usage = record::newest_usage(files, report.attempt->number);
+    const auto usage = record::newest_usage(files, view.attempt->number);
     std::optional<slurm::JobAccounts> accounts;
-    const record::Attempt& attempt = *report.attempt;
+    const record::Attempt& attempt = *view.attempt;
     const bool judged =
         attempt.end && seconds_between(attempt.start, *attempt.end) >= thresholds.shortest_run;
-    if (usage.empty() && report.ended() && judged) {
+    if (usage.empty() && view.ended() && judged) {
         // Without an answer nothing is said of what the job has used.
-        if (auto answer = client.accounts(report.job.slurm_job_id)) accounts = *answer;
+        if (auto answer = client.accounts(view.job.slurm_job_id)) accounts = *answer;
     }
     return efficiency({.attempt = attempt,
                        .plan = plan,
                        .usage = usage,
                        .accounts = accounts,
-                       .queued = begin_of_waiting(report, attempts),
+                       .queued = begin_of_waiting(view, attempts),
                        .now = base::now(),
-                       .ended = report.ended(),
-                       .succeeded = report.state == slurm::ExecutionState::succeeded});
+                       .ended = view.ended(),
+                       .succeeded = view.state == slurm::ExecutionState::succeeded});
 }
 
 }  // namespace batchai::status

@@ -60,6 +60,6 @@ struct EfficiencyFacts {
 // has not started.
 [[nodiscard]] base::Result<std::optional<Efficiency>> efficiency_of_job(const store::Store& store,
                                                                         const slurm::Client& client,
-                                                                        const JobReport& report);
+                                                                        const JobView& view);
 
 }  // namespace batchai::status

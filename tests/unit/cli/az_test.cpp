@@ -9,9 +9,9 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "cli/output/transfer_progress.hpp"
-#include "cli/tree/answered.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/tree/ids.hpp"
+#include "cli/tree/refused.hpp"
 #include "cli/tree/walk.hpp"
 #include "cli/verbs/azure/storage_paths.hpp"
 
@@ -37,9 +37,9 @@ const CLI::App* command_at(const CLI::App& app, std::string_view path) {
 }
 
 // Breaks when a command of the table exists, or is answered as if it were a typing error.
-TEST(Answered, EachCommandOfTheTableIsAnsweredWithItsReason) {
+TEST(AzureTables, EachCommandOfTheTableIsAnsweredWithItsReason) {
     const auto tree = make_tree();
-    for (const auto& command : answered_commands()) {
+    for (const auto& command : refused_commands()) {
         EXPECT_EQ(command_at(tree->app, command.path), nullptr) << command.path;
         for (const std::string more : {"", " show", " create --name x"}) {
             const auto prepared =
@@ -54,8 +54,8 @@ TEST(Answered, EachCommandOfTheTableIsAnsweredWithItsReason) {
 
 // Breaks when a command of the table is not there, has the option itself by now, or does not
 // answer.
-TEST(Answered, EachOptionOfTheTableIsAcceptedOrRefusedWithItsReason) {
-    for (const auto& option : answered_options()) {
+TEST(AzureTables, EachOptionOfTheTableIsAcceptedOrRefusedWithItsReason) {
+    for (const auto& option : azure_options()) {
         for (const std::string_view name : base::split(option.names, ',')) {
             const auto tree = make_tree();
             const auto* leaf = command_at(tree->app, option.command);
@@ -91,15 +91,15 @@ TEST(Answered, EachOptionOfTheTableIsAcceptedOrRefusedWithItsReason) {
 }
 
 // Breaks when docs/az.md does not say what the program says.
-TEST(Answered, ThePageHasBothTables) {
+TEST(AzureTables, ThePageHasBothTables) {
     const auto page = base::read_file(BATCHAI_AZ_PAGE);
     ASSERT_TRUE(page);
-    EXPECT_THAT(*page, HasSubstr(answered_commands_page()));
-    EXPECT_THAT(*page, HasSubstr(answered_options_page()));
+    EXPECT_THAT(*page, HasSubstr(refused_commands_page()));
+    EXPECT_THAT(*page, HasSubstr(azure_options_page()));
 }
 
 // Breaks when a command of the Azure CLI's modules for Batch AI is neither there nor answered.
-TEST(Answered, EveryCommandOfBatchAiRunsOrIsAnswered) {
+TEST(AzureTables, EveryCommandOfBatchAiRunsOrIsAnswered) {
     const auto tree = make_tree();
     for (const char* path : {"workspace create",
                              "workspace show",
@@ -149,7 +149,7 @@ TEST(Answered, EveryCommandOfBatchAiRunsOrIsAnswered) {
                              "login",
                              "provider register",
                              "keyvault secret"}) {
-        EXPECT_TRUE(command_at(tree->app, path) != nullptr || answered_command(path) != nullptr)
+        EXPECT_TRUE(command_at(tree->app, path) != nullptr || refused_command(path) != nullptr)
             << path;
     }
 }

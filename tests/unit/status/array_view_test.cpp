@@ -85,7 +85,7 @@ TEST(EvidenceOf, AttemptsOfALaterArrayAreCountedOn) {
 }
 
 TEST(Tasks, WithoutAWordOfSlurmNeedAccountingUnlessTheirRecordHasEnded) {
-    std::vector<TaskReport> tasks(1);
+    std::vector<TaskView> tasks(1);
     EXPECT_TRUE(needs_accounting(tasks));
     tasks[0].evidence.attempt = slurm::AttemptView{.number = 1, .exit_code = 3};
     EXPECT_FALSE(needs_accounting(tasks));
@@ -96,7 +96,7 @@ TEST(Tasks, WithoutAWordOfSlurmNeedAccountingUnlessTheirRecordHasEnded) {
 }
 
 TEST(Representative, IsTheFirstInTheStateOfTheJob) {
-    std::vector<TaskReport> tasks(4);
+    std::vector<TaskView> tasks(4);
     for (int i = 0; i < 4; ++i)
         tasks[static_cast<std::size_t>(i)].number = i;
     tasks[0].state = ExecutionState::succeeded;

@@ -221,10 +221,10 @@ TEST(MetricsText, EscapesLabelsAndLeavesOutEmptyFamilies) {
 
 TEST(MetricsText, CountsJobsAttemptsAndTimes) {
     JobMetrics job;
-    job.report.state = slurm::ExecutionState::running;
-    job.report.job.key = {"g", "w", "e", "train"};
-    job.report.job.slurm_job_id = "12";
-    job.report.job.creation_time = at(-10);
+    job.view.state = slurm::ExecutionState::running;
+    job.view.job.key = {"g", "w", "e", "train"};
+    job.view.job.slurm_job_id = "12";
+    job.view.job.creation_time = at(-10);
     record::Attempt first = attempt_in("preparation");
     first.phases[0].end = at(6);
     first.end = at(100);

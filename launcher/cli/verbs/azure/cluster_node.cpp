@@ -7,7 +7,7 @@
 
 #include "base/network.hpp"
 #include "cli/tree/builder.hpp"
-#include "cli/verbs/surroundings.hpp"
+#include "cli/verbs/context.hpp"
 #include "clusters/view.hpp"
 #include "status/output_directory.hpp"
 #include "status/resource_view.hpp"
@@ -29,7 +29,7 @@ store::ClusterKey own_key(const ClusterNodeOptions& options) {
 }
 
 Answer cluster_node_list(const ClusterNodeOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto cluster = TRY(here.store.cluster(own_key(options)));
     const auto view = TRY(clusters::nodes_of_cluster(here.store, here.site, here.slurm, cluster));
     Value::Array nodes;
@@ -62,7 +62,7 @@ base::Result<std::optional<std::string>> setup_logs(const store::Store& store,
 
 // A cluster's files are the logs of its setup task. Without one it has none.
 Answer cluster_file_list(const ClusterNodeOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto cluster = TRY(here.store.cluster(own_key(options)));
     const auto task = clusters::setup_task_of(cluster);
     if (!task) return Outcome{Value(Value::Array{}), status::cluster_file_columns};

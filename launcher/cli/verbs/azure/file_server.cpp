@@ -9,7 +9,7 @@
 #include "base/text.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
-#include "cli/verbs/surroundings.hpp"
+#include "cli/verbs/context.hpp"
 #include "status/resource_view.hpp"
 #include "user/parents.hpp"
 
@@ -86,7 +86,7 @@ base::Result<void> check_site_has(const site::Site& site, const std::string& nam
 }
 
 Answer file_server_create(const FileServerOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     TRY(store::check_name(store::Kind::file_server, options.name));
     TRY(check_site_has(here.site, options.name));
     TRY(user::ensure_workspace(here.store, here.site, options.parents));
@@ -104,13 +104,13 @@ Answer file_server_create(const FileServerOptions& options) {
 }
 
 Answer file_server_show(const FileServerOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto server = TRY(here.store.file_server(own_key(options)));
     return Outcome{to_value(server, here.site), status::file_server_columns};
 }
 
 Answer file_server_list(const FileServerOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     const auto servers = here.store.file_servers(user::workspace_key(options.parents));
     if (!servers && !user::nothing_yet(servers.error(), options.parents))
         return tl::unexpected(servers.error());
@@ -123,7 +123,7 @@ Answer file_server_list(const FileServerOptions& options) {
 }
 
 Answer file_server_delete(const FileServerOptions& options) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     TRY(here.store.file_server(own_key(options)));
     const auto agreed = TRY(confirm(options.yes));
     if (!agreed) return base::fail("operation cancelled");

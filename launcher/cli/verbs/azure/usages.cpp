@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "cli/tree/builder.hpp"
-#include "cli/verbs/surroundings.hpp"
+#include "cli/verbs/context.hpp"
 #include "clusters/view.hpp"
 #include "slurm/cores.hpp"
 #include "status/resource_view.hpp"
@@ -28,7 +28,7 @@ Value usage_value(const std::string& name, const std::string& text, int current,
 // Counts the cores of the nodes of each VM size of the site, or of the default partition if the
 // site names no size. Sizes may share nodes.
 Answer list_usages(const UsageOptions& /*options*/) {
-    const auto here = TRY(open_surroundings());
+    const auto here = TRY(open_context());
     TRY(here.slurm.ping());
     Value::Array values;
     const auto add = [&](const std::string& name, const std::string& text,

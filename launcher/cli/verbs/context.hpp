@@ -13,17 +13,17 @@ namespace batchai::cli {
 
 // The store, the site and the Slurm client, which nearly every verb uses. The user's defaults have
 // been read.
-struct Surroundings {
+struct Context {
     store::Store store;
     site::Site site;
     slurm::Client slurm;
 };
 
-[[nodiscard]] inline base::Result<Surroundings> open_surroundings() {
+[[nodiscard]] inline base::Result<Context> open_context() {
     TRY(user::user_config());
     auto store = TRY(store::Store::open_default());
     auto site = TRY(site::load_default());
-    return Surroundings{std::move(store), std::move(site), slurm::Client::interactive()};
+    return Context{std::move(store), std::move(site), slurm::Client::interactive()};
 }
 
 }  // namespace batchai::cli

@@ -12,7 +12,7 @@ namespace batchai::cli {
 
 struct CommandTree;
 
-struct AnsweredCommand {
+struct RefusedCommand {
     std::string_view path;     // without "az": "storage blob copy" also stands for all below it
     std::string_view reason;   // completes "`az …` is not available on Slurm: "
     std::string_view instead;  // what to do; may be empty
@@ -22,7 +22,7 @@ struct AnsweredCommand {
 // a note says why it does nothing, because somebody may count on it.
 enum class Effect { refused, accepted, noted };
 
-struct AnsweredOption {
+struct AzureOption {
     std::string_view command;  // "batchai cluster create" is "cluster create"
     std::string_view names;    // "--image,-i"
     bool is_flag = false;
@@ -30,20 +30,20 @@ struct AnsweredOption {
     std::string_view reason;
 };
 
-[[nodiscard]] std::span<const AnsweredCommand> answered_commands();
-[[nodiscard]] std::span<const AnsweredOption> answered_options();
+[[nodiscard]] std::span<const RefusedCommand> refused_commands();
+[[nodiscard]] std::span<const AzureOption> azure_options();
 
 // Returns the command as a user of the Azure CLI types it: "az batchai cluster create".
 [[nodiscard]] std::string azure_command(std::string_view path);
 
 // Returns the two tables in Markdown, as docs/az.md has them.
-[[nodiscard]] std::string answered_commands_page();
-[[nodiscard]] std::string answered_options_page();
+[[nodiscard]] std::string refused_commands_page();
+[[nodiscard]] std::string azure_options_page();
 
 // Returns the entry of a command, or of the command above it that has one; null if there is none.
-[[nodiscard]] const AnsweredCommand* answered_command(std::string_view path);
+[[nodiscard]] const RefusedCommand* refused_command(std::string_view path);
 
 // Adds the options to their commands, except where a command has an option of that name.
-void add_answered_options(CommandTree& tree);
+void add_azure_options(CommandTree& tree);
 
 }  // namespace batchai::cli
