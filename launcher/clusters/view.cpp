@@ -288,10 +288,9 @@ base::Result<void> check_cluster_volumes(const base::Value& volumes) {
                *credentials->account_key != job::key_placeholder;
     };
     bool keys = false;
-    for (const auto& share : parsed.spec->mount_volumes.azure_file_shares)
-        keys = keys || has_key(share.credentials);
-    for (const auto& blob : parsed.spec->mount_volumes.azure_blob_file_systems)
-        keys = keys || has_key(blob.credentials);
+    job::each_volume(parsed.spec->mount_volumes, [&](const auto& volume, std::size_t /*index*/) {
+        if constexpr (requires { volume.credentials; }) keys = keys || has_key(volume.credentials);
+    });
     if (!keys) return {};
     return fault("an account key cannot be stored with a cluster",
                  fmt::format("write {}; each job supplies the key "

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -36,14 +38,9 @@ void move_to_end(std::vector<T>& of, std::vector<T> more) {
 
 std::vector<std::string> paths_of(const job::MountVolumes& volumes) {
     std::vector<std::string> paths;
-    const auto add = [&paths](const auto& list) {
-        for (const auto& volume : list)
-            paths.push_back(volume.relative_mount_path);
-    };
-    add(volumes.azure_file_shares);
-    add(volumes.azure_blob_file_systems);
-    add(volumes.file_servers);
-    add(volumes.unmanaged_file_systems);
+    job::each_volume(volumes, [&](const auto& volume, std::size_t /*index*/) {
+        paths.push_back(volume.relative_mount_path);
+    });
     return paths;
 }
 
@@ -75,17 +72,17 @@ base::Value with_flags(base::Value volumes, const VolumeFlags& flags,
     const auto name = account.value_or(std::string(job::account_placeholder));
     if (flags.file_share)
         append(
-            volumes, "azureFileShares",
+            volumes, job::AzureFileShare::key,
             base::Value::Object{{"azureFileUrl", fmt::format("https://{}.file.core.windows.net/{}",
                                                              name, *flags.file_share)},
                                 {"relativeMountPath", flags.file_share_path}});
     if (flags.container)
-        append(volumes, "azureBlobFileSystems",
+        append(volumes, job::AzureBlobFileSystem::key,
                base::Value::Object{{"accountName", name},
                                    {"containerName", *flags.container},
                                    {"relativeMountPath", flags.container_path}});
     if (flags.file_server)
-        append(volumes, "fileServers",
+        append(volumes, job::FileServerMount::key,
                base::Value::Object{{"fileServer", base::Value::Object{{"id", *flags.file_server}}},
                                    {"relativeMountPath", flags.file_server_path},
                                    {"mountOptions", "rw"}});
@@ -119,9 +116,8 @@ base::Result<void> add_volumes(job::JobSpec& spec, const VolumeFlags& flags,
     auto& more = parsed->spec->mount_volumes;
     auto& all = spec.mount_volumes;
     TRY(check_apart(all, more));
-    move_to_end(all.azure_file_shares, std::move(more.azure_file_shares));
-    move_to_end(all.azure_blob_file_systems, std::move(more.azure_blob_file_systems));
-    move_to_end(all.file_servers, std::move(more.file_servers));
+    std::apply([&](auto... kind) { (move_to_end(all.*kind, std::move(more.*kind)), ...); },
+               job::mount_kinds);
     return {};
 }
 

@@ -3,10 +3,12 @@
 
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <variant>
 #include <vector>
@@ -32,7 +34,7 @@ struct KeyVaultSecretReference {
 
 // In the structs below with from_env and from_file, at most one of the value, its reference and
 // these two is in the file. They name a variable and a file of the user's, from which
-// cli/report/local_secrets.hpp reads the value at submission.
+// submit/local_secrets.hpp reads the value at submission.
 
 // If all are absent, the credentials come from the site.
 struct StorageCredentials {
@@ -43,10 +45,14 @@ struct StorageCredentials {
     bool operator==(const StorageCredentials&) const = default;
 };
 
-// In all four kinds of mount, relative_mount_path is a relative path of at least one component. No
-// component is "." or "..". The path has no backslash, no control character, and no doubled or
-// trailing slash. It is neither equal to nor below the path of another mount in the same file.
+// In all kinds of mount, key is the kind's key in "mountVolumes", and mount_error is Batch AI's
+// code of the failure when a mount of this kind fails. relative_mount_path is a relative path of at
+// least one component. No component is "." or "..". The path has no backslash, no control
+// character, and no doubled or trailing slash. It is neither equal to nor below the path of another
+// mount in the same file.
 struct AzureFileShare {
+    static constexpr std::string_view key = "azureFileShares";
+    static constexpr std::string_view mount_error = "AZFMountError";
     std::optional<std::string> account_name;  // set from the URL by apply_storage_account
     std::string azure_file_url;  // https://<account>.file.core.windows.net/<share>[/…]
     std::optional<StorageCredentials> credentials;
@@ -57,6 +63,8 @@ struct AzureFileShare {
 };
 
 struct AzureBlobFileSystem {
+    static constexpr std::string_view key = "azureBlobFileSystems";
+    static constexpr std::string_view mount_error = "BFSMountError";
     std::string account_name;
     std::string container_name;
     std::optional<StorageCredentials> credentials;
@@ -66,6 +74,8 @@ struct AzureBlobFileSystem {
 };
 
 struct FileServerMount {
+    static constexpr std::string_view key = "fileServers";
+    static constexpr std::string_view mount_error = "MountError";
     std::string file_server_id;                   // a name or an ARM id
     std::optional<std::string> source_directory;  // absent: the whole server
     std::string relative_mount_path;
@@ -74,6 +84,8 @@ struct FileServerMount {
 };
 
 struct UnmanagedFileSystem {
+    static constexpr std::string_view key = "unmanagedFileSystems";
+    static constexpr std::string_view mount_error = "MountError";
     std::string mount_command;  // names a mount that the site defines; never run as a command
     std::string relative_mount_path;
     bool operator==(const UnmanagedFileSystem&) const = default;
@@ -86,6 +98,35 @@ struct MountVolumes {
     std::vector<UnmanagedFileSystem> unmanaged_file_systems;
     bool operator==(const MountVolumes&) const = default;
 };
+
+// The kinds of mount. Whatever is done for each of them goes through this table.
+inline constexpr std::tuple mount_kinds{
+    &MountVolumes::azure_file_shares, &MountVolumes::azure_blob_file_systems,
+    &MountVolumes::file_servers, &MountVolumes::unmanaged_file_systems};
+static_assert(sizeof(MountVolumes) ==
+                  std::tuple_size_v<decltype(mount_kinds)> * sizeof(std::vector<FileServerMount>),
+              "each list of MountVolumes needs its row");
+
+// Calls use(volume, index) for each volume. The index is that among the volumes of its kind.
+template <typename Volumes, typename Use>
+void each_volume(Volumes& volumes, Use use) {
+    const auto each_of = [&](auto& list) {
+        for (std::size_t index = 0; index < list.size(); ++index)
+            use(list[index], index);
+    };
+    std::apply([&](auto... kind) { (each_of(volumes.*kind), ...); }, mount_kinds);
+}
+
+// Returns the mount_error of the kind with this key.
+[[nodiscard]] constexpr std::string_view mount_error(std::string_view key) {
+    return []<typename... Volumes>(
+               const std::tuple<std::vector<Volumes> MountVolumes::*...>& /*kinds*/,
+               std::string_view wanted) {
+        std::string_view code;
+        ((code = Volumes::key == wanted ? Volumes::mount_error : code), ...);
+        return code;
+    }(mount_kinds, key);
+}
 
 struct RegistryCredentials {
     std::string username;
@@ -106,11 +147,14 @@ struct ContainerSettings {
 };
 
 // In all toolkits, settings_key is the key in "properties", process_count is the number of
-// processes over all nodes and defaults to the node count. python_interpreter_path defaults to the
-// site's interpreter. command_line_args is one string that a shell will split.
+// processes over all nodes and defaults to the node count. If the toolkit has
+// shows_default_process_count, `job show` has that default as if the file had given it, as Batch AI
+// does. python_interpreter_path defaults to the site's interpreter. command_line_args is one string
+// that a shell will split.
 struct HorovodSettings {
     static constexpr std::string_view settings_key = "horovodSettings";
     static constexpr std::string_view tool_type = "horovod";
+    static constexpr bool shows_default_process_count = true;
     std::string python_script_file_path;
     std::optional<std::string> python_interpreter_path;
     std::optional<std::string> command_line_args;
@@ -203,6 +247,7 @@ struct Caffe2Settings {
 struct ChainerSettings {
     static constexpr std::string_view settings_key = "chainerSettings";
     static constexpr std::string_view tool_type = "chainer";
+    static constexpr bool shows_default_process_count = true;
     std::string python_script_file_path;
     std::optional<std::string> python_interpreter_path;
     std::optional<std::string> command_line_args;

@@ -72,14 +72,9 @@ void report_without_effect(const JobSpec& spec, const PositionTable& positions, 
 // quoted, the shell replaces "$AZ_BATCHAI_JOB_MOUNT_ROOT/logs/run" by that.
 void report_lost_variables(const JobSpec& spec, const PositionTable& positions, Faults& faults) {
     std::vector<std::string_view> mounts;
-    const auto add = [&](const auto& volumes) {
-        for (const auto& volume : volumes)
-            mounts.push_back(volume.relative_mount_path);
-    };
-    add(spec.mount_volumes.azure_file_shares);
-    add(spec.mount_volumes.azure_blob_file_systems);
-    add(spec.mount_volumes.file_servers);
-    add(spec.mount_volumes.unmanaged_file_systems);
+    each_volume(spec.mount_volumes, [&](const auto& volume, std::size_t /*index*/) {
+        mounts.push_back(volume.relative_mount_path);
+    });
     const auto report = [&](const std::string& pointer, std::string_view path) {
         if (!path.starts_with('/')) return;
         const std::string_view below = path.substr(1);

@@ -20,9 +20,6 @@ namespace batchai::plan {
 
 namespace {
 
-constexpr std::string_view file_servers = "fileServers";
-constexpr std::string_view unmanaged = "unmanagedFileSystems";
-
 // The meaning of a job file's mountOptions here. They are written for mount(8) or blobfuse: "rw",
 // "-o vers=4,hard", "--use-https=true -o attr_timeout=240 -o allow_other".
 struct MountOptions {
@@ -112,14 +109,13 @@ std::string known_names(const Map& map, std::string_view what, std::string_view 
     return fmt::format("this site has the {} {}", what, fmt::join(names, ", "));
 }
 
-void add_file_server(const VolumeList& list, const job::FileServerMount& wanted,
-                     std::size_t index) {
+void plan_volume(const VolumeList& list, const job::FileServerMount& wanted, std::size_t index) {
     const auto& servers = list.planning.site.file_servers;
     const auto components = base::split(wanted.file_server_id, '/');
     const std::string name(components.back());
     const auto server = servers.find(name);
     if (server == servers.end()) {
-        list.fault(Finding::unknown_file_server, file_servers, index, "fileServer/id",
+        list.fault(Finding::unknown_file_server, wanted.key, index, "fileServer/id",
                    fmt::format("this site has no file server \"{}\"", name),
                    known_names(servers, "file servers", "file_servers"));
         return;
@@ -128,13 +124,13 @@ void add_file_server(const VolumeList& list, const job::FileServerMount& wanted,
     if (directory.starts_with('/')) directory.erase(0, 1);
     if (!stays_below(directory)) {
         list.fault(
-            Finding::bad_path, file_servers, index, "sourceDirectory",
+            Finding::bad_path, wanted.key, index, "sourceDirectory",
             fmt::format("\"sourceDirectory\" must not have \"..\" components: \"{}\"", directory),
             "write the directory below the file server's own");
         return;
     }
     Mount mount;
-    mount.kind = file_servers;
+    mount.kind = wanted.key;
     mount.name = name;
     mount.source_root = normalized(server->second.directory);
     mount.source = normalized(fmt::format("{}/{}", mount.source_root, directory));
@@ -145,13 +141,13 @@ void add_file_server(const VolumeList& list, const job::FileServerMount& wanted,
         list.planning.plan.mounts.push_back(std::move(mount));
 }
 
-void add_unmanaged(const VolumeList& list, const job::UnmanagedFileSystem& wanted,
-                   std::size_t index) {
+void plan_volume(const VolumeList& list, const job::UnmanagedFileSystem& wanted,
+                 std::size_t index) {
     const auto& mounts = list.planning.site.named_mounts;
     const auto named = mounts.find(base::trim(wanted.mount_command));
     if (named == mounts.end()) {
         // The message does not quote the command, because people write passwords into it.
-        list.fault(Finding::unknown_mount, unmanaged, index, "mountCommand",
+        list.fault(Finding::unknown_mount, wanted.key, index, "mountCommand",
                    "\"mountCommand\" does not name a mount of this site; a command of a job file "
                    "is never run as root",
                    known_names(mounts, "mounts", "named_mounts") +
@@ -160,7 +156,7 @@ void add_unmanaged(const VolumeList& list, const job::UnmanagedFileSystem& wante
         return;
     }
     Mount mount;
-    mount.kind = unmanaged;
+    mount.kind = wanted.key;
     mount.name = named->first;
     mount.source = normalized(named->second.directory);
     mount.target = wanted.relative_mount_path;
@@ -171,11 +167,9 @@ void add_unmanaged(const VolumeList& list, const job::UnmanagedFileSystem& wante
 }
 
 void plan_list(const VolumeList& list) {
-    plan_storage_mounts(list);
-    for (std::size_t i = 0; i < list.volumes.file_servers.size(); ++i)
-        add_file_server(list, list.volumes.file_servers[i], i);
-    for (std::size_t i = 0; i < list.volumes.unmanaged_file_systems.size(); ++i)
-        add_unmanaged(list, list.volumes.unmanaged_file_systems[i], i);
+    job::each_volume(list.volumes, [&](const auto& wanted, std::size_t index) {
+        plan_volume(list, wanted, index);
+    });
 }
 
 }  // namespace

@@ -105,8 +105,10 @@ struct VolumeList {
 [[nodiscard]] bool apply_mount_options(const VolumeList& list, std::size_t index,
                                        const std::optional<std::string>& options, Mount& mount);
 
-// Plans azureFileShares and azureBlobFileSystems. Each becomes a directory of the site, or else
-// remote storage, or else a directory in the launcher's default storage.
-void plan_storage_mounts(const VolumeList& list);
+// Each of these plans a volume of a kind that is in a storage account. It becomes a directory of
+// the site, or else remote storage, or else a directory in the launcher's default storage. `index`
+// is the volume's among those of its kind. mounts.cpp has the other kinds.
+void plan_volume(const VolumeList& list, const job::AzureFileShare& share, std::size_t index);
+void plan_volume(const VolumeList& list, const job::AzureBlobFileSystem& blob, std::size_t index);
 
 }  // namespace batchai::plan

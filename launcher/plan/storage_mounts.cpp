@@ -29,9 +29,10 @@ struct StorageKind {
     std::string_view azure_backend;  // rclone's backend for Azure itself
 };
 
-const StorageKind file_shares = {"azureFileShares", "azureFileUrl", site::StorageKind::file_shares,
+const StorageKind file_shares = {job::AzureFileShare::key, "azureFileUrl",
+                                 site::StorageKind::file_shares,
                                  &site::StorageAccount::file_share_remote, "smb"};
-const StorageKind containers = {"azureBlobFileSystems", "containerName",
+const StorageKind containers = {job::AzureBlobFileSystem::key, "containerName",
                                 site::StorageKind::containers,
                                 &site::StorageAccount::blob_container_remote, "azureblob"};
 
@@ -229,7 +230,9 @@ int mode_of(const std::string& text) {
     return static_cast<int>(std::strtol(text.c_str(), nullptr, 8));
 }
 
-void add_file_share(const VolumeList& list, const job::AzureFileShare& share, std::size_t index) {
+}  // namespace
+
+void plan_volume(const VolumeList& list, const job::AzureFileShare& share, std::size_t index) {
     if (has_placeholder(share.azure_file_url + share.account_name.value_or(""))) return;
     const auto location = job::azure_file_location(share.azure_file_url);
     if (!location) {
@@ -251,8 +254,7 @@ void add_file_share(const VolumeList& list, const job::AzureFileShare& share, st
         empty_mount(list, file_shares.key, share.azure_file_url, share.relative_mount_path));
 }
 
-void add_container(const VolumeList& list, const job::AzureBlobFileSystem& blob,
-                   std::size_t index) {
+void plan_volume(const VolumeList& list, const job::AzureBlobFileSystem& blob, std::size_t index) {
     if (has_placeholder(blob.account_name)) return;
     Mount mount = empty_mount(list, containers.key,
                               fmt::format("{}/{}", blob.account_name, blob.container_name),
@@ -265,15 +267,6 @@ void add_container(const VolumeList& list, const job::AzureBlobFileSystem& blob,
          .store = blob.container_name,
          .credentials = blob.credentials},
         std::move(mount));
-}
-
-}  // namespace
-
-void plan_storage_mounts(const VolumeList& list) {
-    for (std::size_t i = 0; i < list.volumes.azure_file_shares.size(); ++i)
-        add_file_share(list, list.volumes.azure_file_shares[i], i);
-    for (std::size_t i = 0; i < list.volumes.azure_blob_file_systems.size(); ++i)
-        add_container(list, list.volumes.azure_blob_file_systems[i], i);
 }
 
 }  // namespace batchai::plan

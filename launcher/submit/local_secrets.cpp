@@ -46,16 +46,15 @@ constexpr std::size_t limit_of_all = file_limit;
 
 void visit(job::MountVolumes& volumes, const std::string& root,
            const std::function<void(const Place&)>& seen) {
-    const auto visit_list = [&](auto& list, std::string_view key) {
-        for (std::size_t i = 0; i < list.size(); ++i) {
-            auto& credentials = list[i].credentials;
-            if (!credentials) continue;
-            seen({fmt::format("{}/{}/{}/credentials", root, key, i), credentials->from_env,
-                  credentials->from_file, credentials->account_key, job::Check::word});
+    job::each_volume(volumes, [&]<typename Volume>(Volume& volume, std::size_t index) {
+        if constexpr (requires { volume.credentials; }) {
+            if (!volume.credentials) return;
+            auto& credentials = *volume.credentials;
+            seen({fmt::format("{}/{}/{}/credentials", root, Volume::key, index),
+                  credentials.from_env, credentials.from_file, credentials.account_key,
+                  job::Check::word});
         }
-    };
-    visit_list(volumes.azure_file_shares, "azureFileShares");
-    visit_list(volumes.azure_blob_file_systems, "azureBlobFileSystems");
+    });
 }
 
 void visit(const SecretHolders& holders, const std::function<void(const Place&)>& seen) {

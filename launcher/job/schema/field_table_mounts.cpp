@@ -150,14 +150,14 @@ constexpr Object unmanaged_file_system_object = {
     unmanaged_file_system_fields};
 
 constexpr std::array mount_volumes_fields = {
-    list<&MountVolumes::azure_file_shares>("azureFileShares", azure_file_share_object,
+    list<&MountVolumes::azure_file_shares>(AzureFileShare::key, azure_file_share_object,
                                            "File shares of storage accounts"),
-    list<&MountVolumes::azure_blob_file_systems>("azureBlobFileSystems",
+    list<&MountVolumes::azure_blob_file_systems>(AzureBlobFileSystem::key,
                                                  azure_blob_file_system_object,
                                                  "Blob containers of storage accounts"),
-    list<&MountVolumes::file_servers>("fileServers", file_server_object,
+    list<&MountVolumes::file_servers>(FileServerMount::key, file_server_object,
                                       "Directories of file servers"),
-    list<&MountVolumes::unmanaged_file_systems>("unmanagedFileSystems",
+    list<&MountVolumes::unmanaged_file_systems>(UnmanagedFileSystem::key,
                                                 unmanaged_file_system_object,
                                                 "File systems that the site has set up"),
 };

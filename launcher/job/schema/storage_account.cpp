@@ -2,6 +2,7 @@
 #include "job/schema/storage_account.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include <fmt/format.h>
@@ -39,6 +40,10 @@ class Replacement {
   public:
     Replacement(const std::optional<StorageAccount>& account, const PositionTable& positions)
         : account_(account), positions_(positions) {}
+
+    void name(std::optional<std::string>& value, const std::string& pointer) {
+        if (value) name(*value, pointer);
+    }
 
     void name(std::string& value, const std::string& pointer) {
         if (value != account_placeholder) return;
@@ -126,28 +131,31 @@ std::optional<AzureFileLocation> azure_file_location(std::string_view url) {
     return location;
 }
 
+namespace {
+
+void set_account_of_url(AzureFileShare& share) {
+    if (share.account_name) return;
+    const auto location = azure_file_location(share.azure_file_url);
+    if (location && location->account != account_placeholder)
+        share.account_name = location->account;
+}
+
+}  // namespace
+
 std::vector<Diagnostic> apply_storage_account(JobSpec& spec,
                                               const std::optional<StorageAccount>& account,
                                               const PositionTable& positions) {
     Replacement replacement(account, positions);
-    std::size_t index = 0;
-    for (AzureFileShare& share : spec.mount_volumes.azure_file_shares) {
-        const std::string at = fmt::format("/properties/mountVolumes/azureFileShares/{}/", index++);
-        replacement.url(share.azure_file_url, at + "azureFileUrl");
-        if (share.account_name) replacement.name(*share.account_name, at + "accountName");
-        replacement.credentials(share.credentials, at + "credentials/accountKey");
-        const auto location = azure_file_location(share.azure_file_url);
-        if (!share.account_name && location && location->account != account_placeholder) {
-            share.account_name = location->account;
-        }
-    }
-    index = 0;
-    for (AzureBlobFileSystem& blob : spec.mount_volumes.azure_blob_file_systems) {
-        const std::string at =
-            fmt::format("/properties/mountVolumes/azureBlobFileSystems/{}/", index++);
-        replacement.name(blob.account_name, at + "accountName");
-        replacement.credentials(blob.credentials, at + "credentials/accountKey");
-    }
+    each_volume(spec.mount_volumes, [&]<typename Volume>(Volume& volume, std::size_t index) {
+        const std::string at = fmt::format("/properties/mountVolumes/{}/{}/", Volume::key, index);
+        if constexpr (requires { volume.azure_file_url; })
+            replacement.url(volume.azure_file_url, at + "azureFileUrl");
+        if constexpr (requires { volume.account_name; })
+            replacement.name(volume.account_name, at + "accountName");
+        if constexpr (requires { volume.credentials; })
+            replacement.credentials(volume.credentials, at + "credentials/accountKey");
+        if constexpr (requires { volume.azure_file_url; }) set_account_of_url(volume);
+    });
     return replacement.take();
 }
 

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
+#include "job/model.hpp"
 #include "node/node_root.hpp"
 #include "node/rootfs/mounts.hpp"
 #include "node/volumes/flush.hpp"
@@ -52,12 +53,6 @@ base::Error described(const plan::Mount& mount, const base::Error& cause) {
                     cause.where, cause.where.empty() ? "" : ": ", cause.what);
     error.where.clear();
     return error;
-}
-
-std::string code_of(const plan::Mount& mount) {
-    if (mount.kind == "azureFileShares") return "AZFMountError";
-    if (mount.kind == "azureBlobFileSystems") return "BFSMountError";
-    return "MountError";
 }
 
 // Opens the top directory and reads an entry, which makes rclone ask the storage. Returns 0 or an
@@ -254,9 +249,10 @@ base::Result<Volumes> Volumes::mount(const plan::Plan& plan, const base::Root& n
     auto steward = maker.make();
     if (!steward) {
         if (const plan::Mount* const mount = maker.current())
-            record::write_failure_note(
-                record::JobFiles(plan.directories.job_directory),
-                {.code = code_of(*mount), .text = steward.error().text(), .node = node_name()});
+            record::write_failure_note(record::JobFiles(plan.directories.job_directory),
+                                       {.code = std::string(job::mount_error(mount->kind)),
+                                        .text = steward.error().text(),
+                                        .node = node_name()});
         return tl::unexpected<base::Error>(steward.error());
     }
     Volumes volumes;
