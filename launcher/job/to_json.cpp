@@ -3,6 +3,7 @@
 
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "job/schema/checks.hpp"
 #include "job/schema/field_table.hpp"
@@ -58,14 +59,14 @@ base::Value echo_object(const Object& object, const void* owner) {
     return out;
 }
 
-// For these two toolkits, Batch AI returns the default as if the file had given it.
 void fill_process_count(JobSpec& spec) {
-    if (auto* horovod = std::get_if<HorovodSettings>(&spec.toolkit)) {
-        if (!horovod->process_count) horovod->process_count = spec.node_count;
-    }
-    if (auto* chainer = std::get_if<ChainerSettings>(&spec.toolkit)) {
-        if (!chainer->process_count) chainer->process_count = spec.node_count;
-    }
+    std::visit(
+        [&]<typename Settings>(Settings& settings) {
+            if constexpr (requires { Settings::shows_default_process_count; }) {
+                if (!settings.process_count) settings.process_count = spec.node_count;
+            }
+        },
+        spec.toolkit);
 }
 
 }  // namespace

@@ -221,9 +221,9 @@ constexpr Field words(std::string_view name, std::string_view doc, std::string_v
     return field;
 }
 
-// Binds a key to one of JobSpec's toolkits.
+// Binds a key to one of JobSpec's toolkits. The object's description is the key's, too.
 template <class Settings>
-constexpr Field toolkit(const Object& fields, std::string_view doc) {
+constexpr Field toolkit(const Object& fields) {
     const Access access = {
         nullptr, nullptr,
         [](void* owner) -> void* {
@@ -236,7 +236,7 @@ constexpr Field toolkit(const Object& fields, std::string_view doc) {
         [](const void* owner, std::size_t) -> const void* {
             return std::get_if<Settings>(&static_cast<const JobSpec*>(owner)->toolkit);
         }};
-    return composite(Kind::object, Settings::settings_key, fields, doc, access)
+    return composite(Kind::object, Settings::settings_key, fields, fields.doc, access)
         .in_group(Group::exactly_one, "toolkit");
 }
 

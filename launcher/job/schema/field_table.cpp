@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "job/schema/field_table.hpp"
 
+#include <algorithm>
 #include <array>
+#include <string_view>
+#include <variant>
 
 #include "job/schema/field_binding.hpp"
 #include "job/schema/local_secret_fields.hpp"
@@ -13,6 +16,147 @@ namespace {
 constexpr SchemaVersion preview = SchemaVersion::v2017_09_01_preview;
 constexpr SchemaVersion march = SchemaVersion::v2018_03_01;
 constexpr SchemaVersion may = SchemaVersion::v2018_05_01;
+
+// What the toolkits run.
+
+constexpr std::string_view script_name = "pythonScriptFilePath";
+
+template <auto Pointer>
+constexpr Field script() {
+    return text<Pointer>(script_name, "Python script that each process runs",
+                         R"("$AZ_BATCHAI_JOB_MOUNT_ROOT/myshare/train.py")")
+        .checked(Check::path);
+}
+
+template <auto Pointer>
+constexpr Field interpreter() {
+    return text<Pointer>("pythonInterpreterPath", "Python interpreter", R"("/usr/bin/python3")")
+        .defaults_to("the site's, found on `PATH`")
+        .checked(Check::path);
+}
+
+template <auto Pointer>
+constexpr Field arguments(
+    std::string_view name = "commandLineArgs",
+    std::string_view doc = "Arguments, as written on a shell's command line") {
+    return text<Pointer>(name, doc, R"("--epochs=10 --dir=$AZ_BATCHAI_OUTPUT_MODEL")")
+        .checked(Check::anything);
+}
+
+template <auto Pointer>
+constexpr Field process_count() {
+    return integer<Pointer>("processCount", 1, maximum_processes,
+                            "Number of processes over all nodes", "8")
+        .defaults_to("`nodeCount`");
+}
+
+template <auto Pointer>
+constexpr Field config_file(std::string_view doc) {
+    return text<Pointer>("configFilePath", doc, R"("$AZ_BATCHAI_INPUT_CONFIG/network.config")")
+        .checked(Check::path)
+        .in_group(Group::exactly_one, "program");
+}
+
+constexpr std::array horovod_fields = {
+    script<&HorovodSettings::python_script_file_path>().required(),
+    interpreter<&HorovodSettings::python_interpreter_path>(),
+    arguments<&HorovodSettings::command_line_args>(),
+    process_count<&HorovodSettings::process_count>(),
+};
+constexpr Object horovod_object = {"HorovodSettings", "Horovod: ranks of one Python script",
+                                   horovod_fields};
+
+constexpr std::array custom_mpi_fields = {
+    text<&CustomMpiSettings::command_line>(
+        "commandLine", "What each rank runs; without a launcher such as `mpirun`",
+        R"("python $AZ_BATCHAI_INPUT_SCRIPT/score.py")")
+        .required(),
+    process_count<&CustomMpiSettings::process_count>(),
+};
+constexpr Object custom_mpi_object = {"CustomMpiSettings", "Any MPI program", custom_mpi_fields};
+
+constexpr std::array custom_toolkit_fields = {
+    text<&CustomToolkitSettings::command_line>(
+        "commandLine", "Run once by a shell, on the first node only", R"("./train.sh --fast")")
+        .with_presence(Presence::required_until_2018_03_01),
+};
+constexpr Object custom_toolkit_object = {
+    "CustomToolkitSettings", "Any program that starts its own processes", custom_toolkit_fields};
+
+constexpr std::array pytorch_fields = {
+    script<&PyTorchSettings::python_script_file_path>().required(),
+    interpreter<&PyTorchSettings::python_interpreter_path>(),
+    arguments<&PyTorchSettings::command_line_args>(),
+    process_count<&PyTorchSettings::process_count>(),
+    choice<&PyTorchSettings::communication_backend>(
+        "communicationBackend", communication_backends,
+        "How the processes talk; not needed for one process", R"("Gloo")"),
+};
+constexpr Object pytorch_object = {"PyTorchSettings", "PyTorch's own distribution", pytorch_fields};
+
+using TensorFlow = TensorFlowSettings;
+constexpr std::array tensorflow_fields = {
+    script<&TensorFlow::python_script_file_path>().required(),
+    interpreter<&TensorFlow::python_interpreter_path>(),
+    arguments<&TensorFlow::master_command_line_args>("masterCommandLineArgs",
+                                                     "Arguments of the master, which is worker 0")
+        .with_presence(Presence::required_in_preview),
+    arguments<&TensorFlow::worker_command_line_args>("workerCommandLineArgs",
+                                                     "Arguments of the other workers"),
+    arguments<&TensorFlow::parameter_server_command_line_args>(
+        "parameterServerCommandLineArgs", "Arguments of the parameter servers"),
+    integer<&TensorFlow::worker_count>("workerCount", 1, maximum_processes, "Number of workers",
+                                       "4")
+        .defaults_to("`nodeCount`"),
+    integer<&TensorFlow::parameter_server_count>(
+        "parameterServerCount", 0, maximum_nodes,
+        "Number of parameter servers, at most one on a node", "1")
+        .defaults_to("`1` if there are several processes"),
+};
+constexpr Object tensorflow_object = {"TensorFlowSettings",
+                                      "TensorFlow, one process or workers with parameter servers",
+                                      tensorflow_fields};
+
+constexpr std::array<std::string_view, 2> languages = {"BrainScript", "Python"};
+constexpr std::array cntk_fields = {
+    choice<&CntkSettings::language_type>("languageType", languages, "Language of the program",
+                                         R"("Python")")
+        .defaults_to("what the program's kind says"),
+    config_file<&CntkSettings::config_file_path>("BrainScript configuration"),
+    script<&CntkSettings::python_script_file_path>().in_group(Group::exactly_one, "program"),
+    interpreter<&CntkSettings::python_interpreter_path>().only_with(script_name),
+    arguments<&CntkSettings::command_line_args>(),
+    process_count<&CntkSettings::process_count>(),
+};
+constexpr Object cntk_object = {"CntkSettings", "Microsoft Cognitive Toolkit", cntk_fields};
+
+constexpr std::array caffe_fields = {
+    config_file<&CaffeSettings::config_file_path>("Solver configuration"),
+    script<&CaffeSettings::python_script_file_path>().in_group(Group::exactly_one, "program"),
+    interpreter<&CaffeSettings::python_interpreter_path>().only_with(script_name),
+    arguments<&CaffeSettings::command_line_args>(),
+    process_count<&CaffeSettings::process_count>(),
+};
+constexpr Object caffe_object = {"CaffeSettings", "Caffe", caffe_fields};
+
+constexpr std::array caffe2_fields = {
+    script<&Caffe2Settings::python_script_file_path>().required(),
+    interpreter<&Caffe2Settings::python_interpreter_path>(),
+    arguments<&Caffe2Settings::command_line_args>(),
+};
+constexpr Object caffe2_object = {"Caffe2Settings", "Caffe2: one process on each node",
+                                  caffe2_fields};
+
+constexpr std::array chainer_fields = {
+    script<&ChainerSettings::python_script_file_path>().required(),
+    interpreter<&ChainerSettings::python_interpreter_path>(),
+    arguments<&ChainerSettings::command_line_args>(),
+    process_count<&ChainerSettings::process_count>(),
+};
+constexpr Object chainer_object = {"ChainerSettings", "ChainerMN: ranks of one Python script",
+                                   chainer_fields};
+
+// All else that a job has.
 
 constexpr std::array cluster_fields = {
     text<&JobSpec::cluster_id>("id", "Name or resource id of the cluster", R"("nc6cluster")")
@@ -187,18 +331,15 @@ constexpr std::array properties_fields = {
     integer<&JobSpec::node_count>("nodeCount", 1, maximum_nodes,
                                   "Number of nodes; all start together", "4")
         .required(),
-    toolkit<HorovodSettings>(horovod_object, "Horovod: ranks of one Python script")
-        .in_schemas(may, may),
-    toolkit<CustomMpiSettings>(custom_mpi_object, "Any MPI program").in_schemas(may, may),
-    toolkit<CustomToolkitSettings>(custom_toolkit_object,
-                                   "Any program that starts its own processes"),
-    toolkit<PyTorchSettings>(pytorch_object, "PyTorch's own distribution").in_schemas(march, may),
-    toolkit<TensorFlowSettings>(tensorflow_object,
-                                "TensorFlow, one process or workers with parameter servers"),
-    toolkit<CntkSettings>(cntk_object, "Microsoft Cognitive Toolkit"),
-    toolkit<CaffeSettings>(caffe_object, "Caffe"),
-    toolkit<Caffe2Settings>(caffe2_object, "Caffe2: one process on each node"),
-    toolkit<ChainerSettings>(chainer_object, "ChainerMN: ranks of one Python script"),
+    toolkit<HorovodSettings>(horovod_object).in_schemas(may, may),
+    toolkit<CustomMpiSettings>(custom_mpi_object).in_schemas(may, may),
+    toolkit<CustomToolkitSettings>(custom_toolkit_object),
+    toolkit<PyTorchSettings>(pytorch_object).in_schemas(march, may),
+    toolkit<TensorFlowSettings>(tensorflow_object),
+    toolkit<CntkSettings>(cntk_object),
+    toolkit<CaffeSettings>(caffe_object),
+    toolkit<Caffe2Settings>(caffe2_object),
+    toolkit<ChainerSettings>(chainer_object),
     text<&JobSpec::std_out_err_path_prefix>("stdOutErrPathPrefix",
                                             "Directory below which the logs are written",
                                             R"("$AZ_BATCHAI_JOB_MOUNT_ROOT/myshare")")
@@ -268,6 +409,11 @@ constexpr std::array properties_fields = {
         .replaced_by("--experiment on the command line"),
     location_field(),
 };
+
+static_assert(std::count_if(properties_fields.begin(), properties_fields.end(),
+                            [](const Field& field) { return field.group_name == "toolkit"; }) ==
+                  std::variant_size_v<Toolkit>,
+              "each toolkit needs its row");
 
 constexpr std::array job_file_fields = {
     object_within<&JobSpec::node_count>("properties", properties_object, "The job's settings")

@@ -3,11 +3,11 @@
 
 #include "job/schema/field.hpp"
 
-// The field table, which is the only list of a job file's keys. field_table.cpp has the file and
-// its properties, field_table_mounts.cpp has mounts and the secrets they need, and
-// field_table_toolkits.cpp has what each toolkit runs, and field_table_slurm.cpp has options of
-// sbatch, field_table_retry.cpp has what happens to a job that fails, and
-// field_table_surroundings.cpp has what is set up around it.
+// The field table, which is the only list of a job file's keys. field_table.cpp has the file, its
+// properties and what each toolkit runs, field_table_mounts.cpp has mounts and the secrets they
+// need, field_table_slurm.cpp has options of sbatch, field_table_retry.cpp has what happens to a
+// job that fails, field_table_sweep.cpp has sweeps, and field_table_surroundings.cpp has what is
+// set up around it.
 namespace batchai::job {
 
 extern const Object job_file_object;    // the whole file; its fields belong to JobSpec
@@ -28,16 +28,6 @@ extern const Object sweep_object;       // SweepSettings
 extern const Object software_object;      // SoftwareSettings
 extern const Object snapshot_object;      // SnapshotSettings
 extern const Object notification_object;  // NotificationSettings
-
-extern const Object horovod_object;         // HorovodSettings
-extern const Object custom_mpi_object;      // CustomMpiSettings
-extern const Object custom_toolkit_object;  // CustomToolkitSettings
-extern const Object pytorch_object;         // PyTorchSettings
-extern const Object tensorflow_object;      // TensorFlowSettings
-extern const Object cntk_object;            // CntkSettings
-extern const Object caffe_object;           // CaffeSettings
-extern const Object caffe2_object;          // Caffe2Settings
-extern const Object chainer_object;         // ChainerSettings
 
 // The most nodes and processes that a file may ask for. The limits are above the largest existing
 // cluster and below what a typing error usually produces.
