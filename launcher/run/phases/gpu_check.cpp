@@ -24,6 +24,12 @@ namespace batchai::run {
 
 namespace {
 
+// A task whose Slurm names no GPUs of NVIDIA's to it, or that does not find the program, reports
+// nothing. Each other one reports to a file of its own (JobFiles::gpu_reports).
+constexpr std::string_view run_if_there_are_gpus =
+    R"(if [ -z "$CUDA_VISIBLE_DEVICES" ] || [ ! -x "$0" ]; then exit 0; fi
+exec "$0" "$@")";
+
 // Returns the driver that most nodes have; the first node's, if several are as frequent. Empty if
 // no node tells.
 std::string usual_driver(const std::vector<NodeReport>& nodes) {
@@ -147,10 +153,13 @@ PhaseEnd GpuCheck::run(Context& context) {
     expect_node_failures(context);
     record::forget_reports(reports);
     const auto result = context.steps.run(
-        {.arguments = gpu_check_arguments(
-             context.plan, one_task_per_node(static_cast<int>(nodes.size())),
-             in_container ? node::bundle_gpu_check : program_on_nodes("mpi_bridge_gpus"),
-             reports.string(), context.step_nodes()),
+        {.arguments = phase_arguments(
+             context.plan, {.layout = one_task_per_node(static_cast<int>(nodes.size())),
+                            .nodes = context.step_nodes(),
+                            .command = {"/bin/sh", "-c", guarded(run_if_there_are_gpus),
+                                        in_container ? node::bundle_gpu_check
+                                                     : program_on_nodes("mpi_bridge_gpus"),
+                                        "--report", reports.string()}}),
          .environment =
              without_binding(srun_environment(step_environment(context, plan::StepKind::master))),
          .deadline = check_deadline(in_container)});

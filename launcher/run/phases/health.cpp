@@ -86,13 +86,19 @@ PhaseEnd Health::run(Context& context) {
     const auto reports = context.files().health_reports(context.start());
     const auto& nodes = context.granted.nodes;
     record::forget_reports(reports);
-    const auto result =
-        context.steps.run({.arguments = health_arguments(
-                               context.plan, one_task_per_node(static_cast<int>(nodes.size())),
-                               program_on_nodes("batchai-node"), reports.string()),
-                           .environment = environment_of_bare_nodes(),
-                           .deadline = std::chrono::seconds(context.plan.health->total_time_limit) +
-                                       beside_the_checks});
+    const plan::HealthChecks& checks = *context.plan.health;
+    // Each task reports to a file of its own (JobFiles::health_reports).
+    const auto result = context.steps.run(
+        {.arguments = phase_arguments(
+             context.plan,
+             {.layout = one_task_per_node(static_cast<int>(nodes.size())),
+              .name = "batchai-health",
+              .command = {program_on_nodes("batchai-node"), "health", "--directory",
+                          checks.directory, "--time-limit", std::to_string(checks.time_limit),
+                          "--total-time-limit", std::to_string(checks.total_time_limit), "--report",
+                          reports.string()}}),
+         .environment = environment_of_bare_nodes(),
+         .deadline = std::chrono::seconds(checks.total_time_limit) + beside_the_checks});
     if (result && result->exit_code != 0) {
         if (auto ending = ended_from_outside(context, *result, name))
             return {.exit_code = result->exit_code, .ending = std::move(ending)};

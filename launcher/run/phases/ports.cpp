@@ -22,23 +22,27 @@ bool HoldPorts::wanted(const Context& context) {
 
 PhaseEnd HoldPorts::run(Context& context) {
     const plan::TensorFlowCluster cluster = *plan::tensorflow_cluster(context.plan);
-    const plan::Step ranks = context.main_step_here();
     std::error_code error;
     const auto program = std::filesystem::read_symlink("/proc/self/exe", error).string();
     // Without these variables, the tasks that hold the ports would not be where the workers are.
     base::Environment environment = environment_of_bare_nodes();
     for (std::string& variable : layout_variables(context.plan, from_environment))
         environment.push_back(std::move(variable));
-    auto answer =
-        hold_ports({.arguments = hold_ports_arguments(
-                        context.plan, ranks,
-                        {program, "hold-ports",
-                         fmt::format("--parameter-servers={}", cluster.parameter_servers)},
-                        context.step_nodes()),
-                    .environment = std::move(environment),
-                    .messages_path = context.files().step_messages(context.start(), name).string(),
-                    .stopped_by = [&] { return context.steps.stopped_by(); }},
-                   cluster, {.nodes = context.place.nodes, .addresses = context.place.addresses});
+    auto answer = hold_ports(
+        {.arguments = phase_arguments(
+             context.plan,
+             {.layout = context.main_step_here(),
+              .nodes = context.step_nodes(),
+              .name = "batchai-ports",
+              .shares_nodes = true,
+              .unbuffered = true,
+              .ends_at_first_failure = true,
+              .command = {program, "hold-ports",
+                          fmt::format("--parameter-servers={}", cluster.parameter_servers)}}),
+         .environment = std::move(environment),
+         .messages_path = context.files().step_messages(context.start(), name).string(),
+         .stopped_by = [&] { return context.steps.stopped_by(); }},
+        cluster, {.nodes = context.place.nodes, .addresses = context.place.addresses});
     if (answer && answer->ports) {
         context.held_ports = std::move(answer->ports);
         const TensorFlowTasks& tasks = context.held_ports->tasks;

@@ -15,6 +15,7 @@
 #include "run/blame/culprit.hpp"
 #include "run/blame/outside.hpp"
 #include "run/phases/phase.hpp"
+#include "run/phases/software_script.hpp"
 #include "run/srun/srun_arguments.hpp"
 
 namespace batchai::run {
@@ -23,12 +24,13 @@ namespace {
 
 constexpr const char* message = "The software of the job could not be set up";
 
-plan::Step one_task_per_node(std::size_t nodes) {
-    plan::Step step;
-    step.kind = plan::StepKind::preparation;
-    step.processes = static_cast<int>(nodes);
-    return step;
-}
+// The script needs bash, as the tools that it calls do.
+constexpr std::string_view run_script =
+    R"(if [ ! -x /bin/bash ]; then
+  echo "there is no /bin/bash on ${SLURMD_NODENAME:-the node}, which \"software\" needs" > "$1.$SLURM_PROCID.fault"
+  exit 1
+fi
+exec /bin/bash --noprofile --norc -c "$0" batchai-software "$@")";
 
 std::string or_none(const std::string& text) {
     return text.empty() ? "none" : text;
@@ -116,11 +118,16 @@ PhaseEnd SetUpSoftware::run(Context& context) {
     for (const std::string& node : nodes)
         record::forget_node_software(context.files(), node);
     expect_node_failures(context);
-    base::Arguments words{reports.string(), context.plan.directories.job_temp, software.python};
+    base::Arguments command{"/bin/sh",           "-c",
+                            guarded(run_script), std::string(software_script),
+                            reports.string(),    context.plan.directories.job_temp,
+                            software.python};
     for (std::string& word : software_words(software, context.plan.secret_names))
-        words.push_back(std::move(word));
+        command.push_back(std::move(word));
     const auto result = context.steps.run(
-        {.arguments = software_arguments(context.plan, one_task_per_node(nodes.size()), words),
+        {.arguments = phase_arguments(context.plan,
+                                      {.layout = one_task_per_node(static_cast<int>(nodes.size())),
+                                       .command = std::move(command)}),
          .environment = srun_environment(step_environment(context, plan::StepKind::master)),
          .deadline = std::chrono::seconds(software.seconds)});
     context.log.collect_traces();

@@ -146,6 +146,9 @@ WireUpFault wire_up_fault(const WireUpWords& words, bool in_container) {
 namespace {
 
 constexpr int most_tries = 3;
+// Once a rank has failed, the others have this time to report what they know. If the step ended at
+// once, srun might drop the very messages that say what is wrong.
+constexpr std::chrono::seconds others_patience{15};
 
 struct Checked {
     base::Result<StepResult> result;
@@ -158,10 +161,17 @@ Checked check(Context& context, const plan::Step& ranks, bool in_container) {
     base::Environment environment = step_environment(context, ranks.kind);
     for (std::string& variable : report_variables(context.files(), step_name))
         environment.push_back(std::move(variable));
-    const auto program = in_container ? check_in_container() : check_on_nodes();
+    base::Arguments command = in_container ? check_in_container() : check_on_nodes();
+    // Each rank reports to a file of its own (JobFiles::wire_up_reports).
+    command.insert(command.end(), {"--expect", std::to_string(ranks.processes), "--report",
+                                   reports.string(), "--held"});
     const StepRequest request{
-        .arguments = wire_up_arguments(context.plan, ranks, context.plan.mpi, program,
-                                       reports.string(), context.step_nodes()),
+        .arguments = phase_arguments(context.plan, {.layout = ranks,
+                                                    .nodes = context.step_nodes(),
+                                                    .mpi = context.plan.mpi,
+                                                    .reads_input = true,
+                                                    .patience = others_patience,
+                                                    .command = std::move(command)}),
         .environment = in_container ? srun_environment(environment) : environment_of_bare_nodes(),
         .deadline = check_deadline(in_container),
         .held_tasks = ranks.processes};

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -12,7 +11,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "run/phases/software_script.hpp"
 #include "slurm/file_pattern.hpp"
 #include "spank/protocol.h"
 
@@ -41,9 +39,6 @@ std::string guarded(std::string_view script) {
 
 namespace {
 
-// Once a rank has failed, the others have this time to report what they know.
-constexpr std::chrono::seconds wire_up_patience{15};
-
 constexpr std::string_view run_command = R"(exec /bin/bash -c "$1")";
 
 // An image need not have bash. Its entry point, if the job wants it, comes first.
@@ -52,18 +47,6 @@ constexpr std::string_view run_command_in_container =
 shift
 if [ -x /bin/bash ]; then exec "$@" /bin/bash -c "$command"; fi
 exec "$@" /bin/sh -c "$command")";
-
-constexpr std::string_view run_gpu_check =
-    R"(if [ -z "$CUDA_VISIBLE_DEVICES" ] || [ ! -x "$0" ]; then exit 0; fi
-exec "$0" "$@")";
-
-// The script needs bash, as the tools that it calls do.
-constexpr std::string_view run_software_script =
-    R"(if [ ! -x /bin/bash ]; then
-  echo "there is no /bin/bash on ${SLURMD_NODENAME:-the node}, which \"software\" needs" > "$1.$SLURM_PROCID.fault"
-  exit 1
-fi
-exec /bin/bash --noprofile --norc -c "$0" batchai-software "$@")";
 
 // Starts the shell of the image or of the node. It is not a login shell, because /etc/profile would
 // set a PATH that differs from the ranks'.
@@ -151,74 +134,19 @@ base::Arguments srun_arguments(const plan::Plan& plan, const plan::Step& step,
     return arguments;
 }
 
-base::Arguments wire_up_arguments(const plan::Plan& plan, const plan::Step& ranks,
-                                  const std::string& mpi, const base::Arguments& check,
-                                  const std::string& reports,
-                                  const std::vector<std::string>& nodes) {
+base::Arguments phase_arguments(const plan::Plan& plan, const PhaseStep& step) {
     base::Arguments arguments{"srun"};
-    add_layout(arguments, plan, ranks, nodes);
-    arguments.push_back("--mpi=" + mpi);
-    arguments.emplace_back("--export=ALL");
+    add_layout(arguments, plan, step.layout, step.nodes);
+    if (step.shares_nodes) share_nodes(arguments);
+    arguments.insert(arguments.end(), {"--mpi=" + step.mpi, "--export=ALL"});
+    if (!step.name.empty()) arguments.push_back("--job-name=" + step.name);
     // Users may have changed the defaults by SLURM_STDINMODE and SLURM_STDOUTMODE.
-    arguments.emplace_back("--input=all");
+    arguments.emplace_back(step.reads_input ? "--input=all" : "--input=none");
     arguments.emplace_back("--output=all");
-    // Otherwise srun may drop the very messages that say what is wrong.
-    arguments.emplace_back("--kill-on-bad-exit=0");
-    arguments.push_back(fmt::format("--wait={}", wire_up_patience.count()));
-    arguments.insert(arguments.end(), check.begin(), check.end());
-    arguments.insert(arguments.end(),
-                     {"--expect", std::to_string(ranks.processes), "--report", reports, "--held"});
-    return arguments;
-}
-
-base::Arguments hold_ports_arguments(const plan::Plan& plan, const plan::Step& ranks,
-                                     const base::Arguments& holder,
-                                     const std::vector<std::string>& nodes) {
-    base::Arguments arguments{"srun"};
-    add_layout(arguments, plan, ranks, nodes);
-    share_nodes(arguments);
-    arguments.insert(arguments.end(),
-                     {"--mpi=none", "--export=ALL", "--job-name=batchai-ports", "--input=none",
-                      "--output=all", "--unbuffered", "--kill-on-bad-exit=1", "--wait=0"});
-    arguments.insert(arguments.end(), holder.begin(), holder.end());
-    return arguments;
-}
-
-base::Arguments gpu_check_arguments(const plan::Plan& plan, const plan::Step& step,
-                                    const std::string& program, const std::string& reports,
-                                    const std::vector<std::string>& nodes) {
-    base::Arguments arguments{"srun"};
-    add_layout(arguments, plan, step, nodes);
-    arguments.insert(arguments.end(), {"--mpi=none", "--export=ALL", "--input=none", "--output=all",
-                                       // The other nodes report, too.
-                                       "--kill-on-bad-exit=0", "--wait=0", "/bin/sh", "-c",
-                                       guarded(run_gpu_check), program, "--report", reports});
-    return arguments;
-}
-
-base::Arguments software_arguments(const plan::Plan& plan, const plan::Step& step,
-                                   const base::Arguments& words) {
-    base::Arguments arguments{"srun"};
-    add_layout(arguments, plan, step, {});
-    arguments.insert(arguments.end(), {"--mpi=none", "--export=ALL", "--input=none", "--output=all",
-                                       // The other nodes report, too.
-                                       "--kill-on-bad-exit=0", "--wait=0", "/bin/sh", "-c",
-                                       guarded(run_software_script), std::string(software_script)});
-    arguments.insert(arguments.end(), words.begin(), words.end());
-    return arguments;
-}
-
-base::Arguments health_arguments(const plan::Plan& plan, const plan::Step& step,
-                                 const std::string& program, const std::string& reports) {
-    base::Arguments arguments{"srun"};
-    add_layout(arguments, plan, step, {});
-    arguments.insert(
-        arguments.end(),
-        {"--mpi=none", "--export=ALL", "--job-name=batchai-health", "--input=none", "--output=all",
-         // The other nodes report, too.
-         "--kill-on-bad-exit=0", "--wait=0", program, "health", "--directory",
-         plan.health->directory, "--time-limit", std::to_string(plan.health->time_limit),
-         "--total-time-limit", std::to_string(plan.health->total_time_limit), "--report", reports});
+    if (step.unbuffered) arguments.emplace_back("--unbuffered");
+    arguments.push_back(fmt::format("--kill-on-bad-exit={}", step.ends_at_first_failure ? 1 : 0));
+    arguments.push_back(fmt::format("--wait={}", step.patience.count()));
+    arguments.insert(arguments.end(), step.command.begin(), step.command.end());
     return arguments;
 }
 

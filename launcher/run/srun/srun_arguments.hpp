@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,40 +38,24 @@ struct StepFiles {
                                              const std::string& mpi, const StepFiles& files,
                                              const std::vector<std::string>& nodes = {});
 
-// Does the same for the wire-up check. It has as many processes as the ranks step; each runs
-// `check` and reports to a file of its own (JobFiles::wire_up_reports). The tasks are held
-// (StepRequest).
-[[nodiscard]] base::Arguments wire_up_arguments(const plan::Plan& plan, const plan::Step& ranks,
-                                                const std::string& mpi,
-                                                const base::Arguments& check,
-                                                const std::string& reports,
-                                                const std::vector<std::string>& nodes = {});
+// A step that a phase of the attempt makes beside those of the plan, such as a check of the nodes.
+// Its tasks read nothing, and srun prints their output, unless a member says otherwise.
+struct PhaseStep {
+    plan::Step layout;                 // whose kind and sizes it has
+    std::vector<std::string> nodes{};  // none: as in srun_arguments()
+    std::string mpi = "none";
+    std::string name{};         // in Slurm's accounting; none: that of the job
+    bool shares_nodes = false;  // it runs at the same time as the ranks, without devices
+    bool reads_input = false;   // each task reads what srun reads
+    bool unbuffered = false;    // the output comes as the tasks write it
+    // Whether a task that fails ends the step. Otherwise the others report, too.
+    bool ends_at_first_failure = false;
+    std::chrono::seconds patience{0};  // for the others once a task has ended; 0: no limit
+    base::Arguments command;
+};
+[[nodiscard]] base::Arguments phase_arguments(const plan::Plan& plan, const PhaseStep& step);
 
-// Does the same for the step that holds ports (tensorflow/held_ports.hpp), which is laid out like
-// the ranks step. Each task runs `holder`.
-[[nodiscard]] base::Arguments hold_ports_arguments(const plan::Plan& plan, const plan::Step& ranks,
-                                                   const base::Arguments& holder,
-                                                   const std::vector<std::string>& nodes = {});
-// Does the same for the check of the GPUs, which is `program`. `step` has one task for each node,
-// and each reports to a file of its own (JobFiles::gpu_reports). A task whose Slurm names no GPUs
-// of NVIDIA's to it, or that does not find the program, reports nothing.
-[[nodiscard]] base::Arguments gpu_check_arguments(const plan::Plan& plan, const plan::Step& step,
-                                                  const std::string& program,
-                                                  const std::string& reports,
-                                                  const std::vector<std::string>& nodes = {});
-
-// Does the same for setting up the job's software (phases/software.sh). `words` are the arguments
-// of that script.
-[[nodiscard]] base::Arguments software_arguments(const plan::Plan& plan, const plan::Step& step,
-                                                 const base::Arguments& words);
-// Does the same for the site's checks of the nodes. `program` is batchai-node on the nodes; the
-// step needs the environment of bare nodes, and each task reports to a file of its own
-// (JobFiles::health_reports).
-[[nodiscard]] base::Arguments health_arguments(const plan::Plan& plan, const plan::Step& step,
-                                               const std::string& program,
-                                               const std::string& reports);
-
-// Does the same for the clean-up of nodes that an elastic job gives back while it runs. `program`
+// Returns that for the clean-up of nodes that an elastic job gives back while it runs. `program`
 // is batchai-node on the nodes; the step needs the environment of bare nodes.
 [[nodiscard]] base::Arguments clean_up_arguments(const std::string& program,
                                                  const std::string& job_id,

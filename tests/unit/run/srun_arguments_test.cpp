@@ -72,7 +72,8 @@ TEST(SrunArguments, GiveTheMasterStepOneNodeAndRoomBesideIt) {
 TEST(SrunArguments, LetTheStepsBesideTheRanksShareTheirNodes) {
     plan::Step servers{plan::StepKind::parameter_servers, "serve", 1, 1, false, "o", "e"};
     const auto of_servers = srun_arguments(two_nodes(), servers, "none", {"/o", "/e"}, {"n1"});
-    const auto of_ports = hold_ports_arguments(two_nodes(), ranks(), {"/bin/hold", "-x"});
+    const auto of_ports = phase_arguments(
+        two_nodes(), {.layout = ranks(), .shares_nodes = true, .command = {"/bin/hold", "-x"}});
     for (const auto& arguments : {of_servers, of_ports}) {
         EXPECT_THAT(arguments, Contains("--overlap"));
         EXPECT_THAT(arguments, Contains("--mem=0"));
