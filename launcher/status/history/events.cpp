@@ -98,7 +98,7 @@ class Events {
     }
 
     void add_phase(const Attempt& attempt, const Phase& phase) {
-        const std::string node = is_on_all_nodes(phase.name) || attempt.nodes.empty()
+        const std::string node = look_of(phase.name).on_all_nodes || attempt.nodes.empty()
                                      ? std::string()
                                      : attempt.nodes.front();
         add(phase.start, "phaseBegan", fmt::format("phase {} began", phase.name), node);

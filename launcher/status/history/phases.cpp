@@ -18,8 +18,22 @@ using record::Attempt;
 using record::NodeStep;
 using record::Phase;
 
-constexpr std::array<std::string_view, 8> phases_of_all_nodes{
-    "health", "node-setup", "software", "preparation", "gpu-check", "wire-up", "ports", "ranks"};
+constexpr bool everywhere = true;
+constexpr std::array looks{
+    PhaseLook{"outputs", 'o', 7, "c7"},
+    PhaseLook{"health", 'h', 6, "c6", everywhere},
+    PhaseLook{"image", 'i', 5, "c3"},
+    PhaseLook{"node-setup", 's', 2, "c1", everywhere},
+    PhaseLook{"software", 'm', 5, "c2", everywhere},
+    PhaseLook{"preparation", 'p', 3, "c4", everywhere},
+    PhaseLook{"gpu-check", 'g', 6, "c6", everywhere},
+    PhaseLook{"wire-up", 'w', 6, "c5", everywhere},
+    PhaseLook{"ports", 't', 7, "c7", everywhere},
+    PhaseLook{"ranks", 'r', 4, "c0", everywhere},
+    PhaseLook{"logs", 'l', 2, "c2"},
+    PhaseLook{"clean-up", 'c', 7, "c7"},
+};
+constexpr PhaseLook unknown{.name = "other"};
 
 // An attempt that did not record its end was killed. What is known last of it counts.
 base::Time last_moment(const Attempt& attempt, bool newest, const Facts& facts) {
@@ -46,7 +60,7 @@ Bar* phase_of(const NodeStep& step, std::vector<Bar>& bars) {
     Bar* best = nullptr;
     double most = 0;
     for (Bar& bar : bars) {
-        if (!is_on_all_nodes(bar.phase)) continue;
+        if (!look_of(bar.phase).on_all_nodes) continue;
         const double shared = overlap(step, bar);
         if (shared <= most) continue;
         most = shared;
@@ -98,9 +112,14 @@ double AttemptBars::seconds() const {
     return std::max(0.0, seconds_between(begin, end));
 }
 
-bool is_on_all_nodes(std::string_view phase) {
-    return std::find(phases_of_all_nodes.begin(), phases_of_all_nodes.end(), phase) !=
-           phases_of_all_nodes.end();
+std::span<const PhaseLook> phase_looks() {
+    return looks;
+}
+
+const PhaseLook& look_of(std::string_view phase) {
+    const auto* const found = std::find_if(
+        looks.begin(), looks.end(), [&](const PhaseLook& look) { return look.name == phase; });
+    return found == looks.end() ? unknown : *found;
 }
 
 std::vector<AttemptBars> bars_of(const Facts& facts) {
@@ -118,7 +137,7 @@ std::vector<AttemptBars> bars_of(const Facts& facts) {
         for (const std::string& node : attempt.nodes) {
             NodeRow row{.node = node, .bars = {}};
             for (const Phase& phase : attempt.phases) {
-                if (!is_on_all_nodes(phase.name) && node != attempt.nodes.front()) continue;
+                if (!look_of(phase.name).on_all_nodes && node != attempt.nodes.front()) continue;
                 const base::Time begin = std::clamp(phase.start, bars.begin, bars.end);
                 row.bars.push_back(
                     {.phase = phase.name,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,9 +42,21 @@ struct AttemptBars {
     [[nodiscard]] double seconds() const;
 };
 
-// Returns whether a phase does something on each node. The others run on the first node only, and
-// the other nodes wait.
-[[nodiscard]] bool is_on_all_nodes(std::string_view phase);
+// How the pictures of a job show a phase.
+struct PhaseLook {
+    std::string_view name;
+    char letter = '#';                    // on the terminal
+    int colour = 7;                       // there: of its eight
+    std::string_view css_class = "mute";  // on the page
+    // Whether the phase does something on each node. The others run on the first node only, and the
+    // other nodes wait.
+    bool on_all_nodes = false;
+};
+
+[[nodiscard]] std::span<const PhaseLook> phase_looks();
+
+// Returns the look of this phase, or that of "other" if nothing is known of it.
+[[nodiscard]] const PhaseLook& look_of(std::string_view phase);
 
 [[nodiscard]] std::vector<AttemptBars> bars_of(const Facts& facts);
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
 #include <string_view>
@@ -8,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "record/ended_by.hpp"
+#include "status/history/phases.hpp"
 #include "status/page/html.hpp"
 #include "status/page/page.hpp"
 
@@ -24,32 +24,6 @@ constexpr std::size_t bars_of_all_rows = 4000;
 constexpr std::size_t fewest_bars = 10;
 constexpr double mebi = 1024.0 * 1024.0;
 constexpr double gibi = 1024.0 * mebi;
-
-struct PhaseColour {
-    std::string_view phase;
-    std::string_view css_class;
-};
-constexpr std::array<PhaseColour, 12> phase_colours{{
-    {"outputs", "c7"},
-    {"health", "c6"},
-    {"image", "c3"},
-    {"node-setup", "c1"},
-    {"software", "c2"},
-    {"preparation", "c4"},
-    {"gpu-check", "c6"},
-    {"wire-up", "c5"},
-    {"ports", "c7"},
-    {"ranks", "c0"},
-    {"logs", "c2"},
-    {"clean-up", "c7"},
-}};
-
-std::string_view class_of(std::string_view phase) {
-    for (const PhaseColour& known : phase_colours) {
-        if (known.phase == phase) return known.css_class;
-    }
-    return "mute";
-}
 
 std::string rect(double begin, double end, std::string_view css_class, std::string_view title) {
     // What is short is still seen.
@@ -92,12 +66,12 @@ std::string bars_of_row(const NodeRow& row, const AttemptBars& attempt, std::siz
         // What takes less than this cannot be seen.
         constexpr double visible = 0.004;
         if (ready - begin > visible) {
-            out += rect(begin, ready, fmt::format("begins {}", class_of(bar.phase)),
+            out += rect(begin, ready, fmt::format("begins {}", look_of(bar.phase).css_class),
                         fmt::format("{}: {} until the node was ready", name,
                                     duration_text(seconds_between(bar.begin, *bar.ready))));
             begin = ready;
         }
-        out += rect(begin, end, class_of(bar.phase), title);
+        out += rect(begin, end, look_of(bar.phase).css_class, title);
         if (bar.failed) out += rect(std::max(begin, end - visible), end, "bad", title);
     }
     return out + "</svg>";
@@ -136,7 +110,7 @@ std::string phase_legend(const AttemptBars& attempt) {
     };
     for (const NodeRow& row : attempt.rows) {
         for (const Bar& bar : row.bars) {
-            add(std::string(class_of(bar.phase)), bar.phase);
+            add(std::string(look_of(bar.phase).css_class), bar.phase);
             failed = failed || bar.failed;
         }
     }

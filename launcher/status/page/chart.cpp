@@ -2,7 +2,6 @@
 #include "status/page/chart.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string_view>
 #include <utility>
@@ -23,35 +22,8 @@ constexpr std::size_t longest_name = 20;
 constexpr std::size_t most_rows = 64;
 constexpr int cells_of_a_tick = 14;
 
-struct PhaseSign {
-    std::string_view phase;
-    char letter;
-    int colour;  // of the terminal's eight
-};
-
-constexpr std::array<PhaseSign, 12> signs{{
-    {"outputs", 'o', 7},
-    {"health", 'h', 6},
-    {"image", 'i', 5},
-    {"node-setup", 's', 2},
-    {"software", 'm', 5},
-    {"preparation", 'p', 3},
-    {"gpu-check", 'g', 6},
-    {"wire-up", 'w', 6},
-    {"ports", 't', 7},
-    {"ranks", 'r', 4},
-    {"logs", 'l', 2},
-    {"clean-up", 'c', 7},
-}};
-constexpr PhaseSign unknown_phase{"other", '#', 7};
 constexpr char failed_letter = 'X';
 constexpr char open_letter = '>';
-
-const PhaseSign& sign_of(std::string_view phase) {
-    const auto* const found = std::find_if(
-        signs.begin(), signs.end(), [&](const PhaseSign& sign) { return sign.phase == phase; });
-    return found == signs.end() ? unknown_phase : *found;
-}
 
 // Text of others is made safe before its length counts.
 std::string name_of(const std::string& node) {
@@ -91,7 +63,7 @@ std::string cells_of(const NodeRow& row, const AttemptBars& attempt, int width) 
         const int first = cell(bar->begin);
         const int last = std::max(first, cell(bar->end) - (bar->end == attempt.end ? 0 : 1));
         for (int i = first; i <= last; ++i)
-            cells[static_cast<std::size_t>(i)] = sign_of(bar->phase).letter;
+            cells[static_cast<std::size_t>(i)] = look_of(bar->phase).letter;
         if (bar->failed) cells[static_cast<std::size_t>(last)] = failed_letter;
         if (bar->open) cells[static_cast<std::size_t>(last)] = open_letter;
     }
@@ -183,8 +155,8 @@ class Chart {
             return;
         }
         const bool sign = letter == failed_letter || letter == open_letter;
-        int colour = letter == failed_letter ? 1 : unknown_phase.colour;
-        for (const PhaseSign& known : signs) {
+        int colour = letter == failed_letter ? 1 : PhaseLook{}.colour;
+        for (const PhaseLook& known : phase_looks()) {
             if (known.letter == letter) colour = known.colour;
         }
         out_ += fmt::format("\x1b[3{}m", colour);
@@ -226,7 +198,7 @@ class Chart {
                 for (const Bar& bar : row.bars) {
                     failed = failed || bar.failed;
                     open = open || bar.open;
-                    const std::string name(sign_of(bar.phase).phase);
+                    const std::string name(look_of(bar.phase).name);
                     if (std::find(phases.begin(), phases.end(), name) == phases.end())
                         phases.push_back(name);
                 }
@@ -246,7 +218,7 @@ class Chart {
             column += length;
         };
         for (const std::string& phase : phases)
-            entry(sign_of(phase).letter, phase);
+            entry(look_of(phase).letter, phase);
         if (failed) entry(failed_letter, "failed");
         if (open) entry(open_letter, "runs");
         out_ += '\n';
