@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cli/tree/builder.hpp"
 
+#include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <CLI/Version.hpp>
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "cli/tree/ids.hpp"
 #include "cli/tree/refused.hpp"
 #include "job/schema/checks.hpp"
@@ -173,6 +181,46 @@ void add_slurm_options(CLI::App& leaf, job::SlurmSettings& slurm) {
     }
 }
 
+namespace {
+
+// Where a row is in the table: a group is made before what belongs to it.
+struct Place {
+    std::size_t words;  // of the group
+    std::string_view group;
+    int place;
+
+    auto operator<=>(const Place&) const = default;
+};
+
+using AddVerbs = void (*)(CommandTree& tree, CLI::App& group);
+
+// A function's, because the rows are made before main() begins, in no particular order.
+std::map<Place, AddVerbs>& table_of_verbs() {
+    static std::map<Place, AddVerbs> rows;
+    return rows;
+}
+
+std::vector<std::string_view> words_of(std::string_view group) {
+    return group.empty() ? std::vector<std::string_view>() : base::split(group, ' ');
+}
+
+void add_registered_verbs(CommandTree& tree) {
+    for (const auto& [place, add] : table_of_verbs()) {
+        CLI::App* group = &tree.app;
+        for (const std::string_view word : words_of(place.group))
+            group = group->get_subcommand(std::string(word));
+        add(tree, *group);
+    }
+}
+
+}  // namespace
+
+Verbs::Verbs(std::string_view group, int place, AddVerbs add) {
+    if (table_of_verbs().try_emplace({words_of(group).size(), group, place}, add).second) return;
+    fmt::print(stderr, "batchai: two rows of verbs have the place {} in \"{}\"\n", place, group);
+    std::abort();
+}
+
 std::unique_ptr<CommandTree> make_tree() {
     auto tree = std::make_unique<CommandTree>();
     auto& app = tree->app;
@@ -187,22 +235,7 @@ std::unique_ptr<CommandTree> make_tree() {
         "Example:\n  batchai job create --name train --config-file job.json\n  batchai job file "
         "stream --job train --file-name stdout.txt");
     app.require_subcommand(1);
-    add_resource_verbs(*tree);
-    add_cluster_verbs(*tree);
-    add_job_verbs(*tree);
-    add_sweep_verbs(*tree);
-    add_image_verbs(*tree);
-    add_admin_verbs(*tree);
-    add_config_verbs(*tree);
-    add_metrics_verb(*tree);
-    add_plan_verbs(*tree);
-    add_run_verbs(*tree);
-    add_storage_verbs(*tree);
-    add_file_server_verbs(*tree);
-    add_usage_verbs(*tree);
-    add_azure_verbs(*tree);
-    add_completion_verb(*tree);
-    add_manual_verb(*tree);
+    add_registered_verbs(*tree);
     add_ids_options(*tree);
     add_azure_options(*tree);
     return tree;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -101,39 +102,17 @@ void add_slurm_options(CLI::App& leaf, job::SlurmSettings& slurm);
 void add_volume_options(CLI::App& leaf, clusters::VolumeFlags& volumes, const std::string& whose,
                         const std::string& root);
 
-// Each of these is defined in the file that implements its verbs.
-void add_resource_verbs(CommandTree& tree);  // group, workspace, experiment
-void add_cluster_verbs(CommandTree& tree);
-void add_job_verbs(CommandTree& tree);
-void add_job_create_verb(CommandTree& tree, CLI::App& job);
-void add_job_file_verbs(CommandTree& tree, CLI::App& job);
-void add_job_logs_verb(CommandTree& tree, CLI::App& job);
-void add_job_events_verb(CommandTree& tree, CLI::App& job);
-void add_job_report_verb(CommandTree& tree, CLI::App& job);
-void add_job_resume_verb(CommandTree& tree, CLI::App& job);
-void add_job_node_verbs(CommandTree& tree, CLI::App& job);
-void add_job_shell_verb(CommandTree& tree, CLI::App& job);
-void add_job_port_verb(CommandTree& tree, CLI::App& job);
-void add_job_cp_verb(CommandTree& tree, CLI::App& job);
-void add_job_resize_verb(CommandTree& tree, CLI::App& job);
-void add_job_top_verb(CommandTree& tree, CLI::App& job);
-void add_sweep_verbs(CommandTree& tree);
-void add_image_verbs(CommandTree& tree);
-void add_admin_verbs(CommandTree& tree);
-void add_admin_diag_verb(CommandTree& tree, CLI::App& admin);
-void add_config_verbs(CommandTree& tree);
-void add_metrics_verb(CommandTree& tree);
-void add_plan_verbs(CommandTree& tree);     // validate, hand-over
-void add_run_verbs(CommandTree& tree);      // run, watch-first-node, hold-ports, version
-void add_storage_verbs(CommandTree& tree);  // storage account, share, directory, file, …
-void add_file_server_verbs(CommandTree& tree);
-void add_usage_verbs(CommandTree& tree);
-void add_az_verb(CommandTree& tree);
-void add_azure_verbs(CommandTree& tree);  // az, login, logout, account, configure, provider
-void add_cluster_node_verbs(CommandTree& tree, CLI::App& cluster);  // cluster node, cluster file
-void add_completion_verb(CommandTree& tree);
-void add_manual_verb(CommandTree& tree);
+// A row of the table of verbs, which is not written down in one place: each file with verbs has a
+// constant of this type, which adds its row before main() begins. So a new verb is one new file.
+class Verbs {
+  public:
+    // `group` is where the verbs belong ("job", "storage file"), or empty for the program itself. A
+    // row with a shorter `group` makes that group. --help shows the rows of a group in the order of
+    // their places, of which no two are alike. `add` adds the verbs.
+    Verbs(std::string_view group, int place, void (*add)(CommandTree& tree, CLI::App& group));
+};
 
+// Makes the tree of all verbs that are registered.
 [[nodiscard]] std::unique_ptr<CommandTree> make_tree();
 
 // Returns the completion script for "bash", "zsh" or "fish" of the program under this name, which

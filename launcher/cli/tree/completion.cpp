@@ -216,9 +216,9 @@ struct CompletionOptions {
 
 }  // namespace
 
-void add_completion_verb(CommandTree& tree) {
+const Verbs registered("", 160, [](CommandTree& tree, CLI::App& app) {
     auto options = std::make_shared<CompletionOptions>();
-    auto* leaf = add_leaf(tree, tree.app, "completion", "Print a shell's completion script",
+    auto* leaf = add_leaf(tree, app, "completion", "Print a shell's completion script",
                           "source <(batchai completion bash)", Printing::by_itself);
     leaf->add_option("shell", options->shell, "bash, zsh or fish")
         ->required()
@@ -234,6 +234,6 @@ void add_completion_verb(CommandTree& tree) {
             return Outcome{};
         };
     });
-}
+});
 
 }  // namespace batchai::cli

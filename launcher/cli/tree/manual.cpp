@@ -213,9 +213,9 @@ struct ManualOptions {
 
 }  // namespace
 
-void add_manual_verb(CommandTree& tree) {
+const Verbs registered("", 170, [](CommandTree& tree, CLI::App& app) {
     auto options = std::make_shared<ManualOptions>();
-    auto* leaf = add_leaf(tree, tree.app, "man", "Print a manual page in roff",
+    auto* leaf = add_leaf(tree, app, "man", "Print a manual page in roff",
                           "batchai man batchai-job | man -l -", Printing::by_itself);
     leaf->add_option("page", options->page, "batchai, batchai-job, …")->required();
     leaf->group("");
@@ -226,6 +226,6 @@ void add_manual_verb(CommandTree& tree) {
             return Outcome{};
         };
     });
-}
+});
 
 }  // namespace batchai::cli

@@ -164,8 +164,8 @@ Answer show_config(const ShowConfigOptions& options) {
 
 }  // namespace
 
-void add_admin_verbs(CommandTree& tree) {
-    auto& group = *add_group(tree.app, "admin", "Check an installation, and look into jobs");
+const Verbs registered("", 60, [](CommandTree& tree, CLI::App& app) {
+    auto& group = *add_group(app, "admin", "Check an installation, and look into jobs");
     auto [leaf, options] =
         add_verb(tree, group, "check", "Look for what is wrong with the installation",
                  "batchai admin check --cluster", admin_check, Printing::by_itself);
@@ -186,7 +186,6 @@ void add_admin_verbs(CommandTree& tree) {
                  "batchai admin show-config --origin --output table", show_config);
     show->add_flag("--origin", show_options->origin,
                    "Say where each value comes from: a file, a variable, or the default");
-    add_admin_diag_verb(tree, group);
-}
+});
 
 }  // namespace batchai::cli

@@ -107,7 +107,7 @@ Answer admin_diag(const DiagOptions& options) {
 
 }  // namespace
 
-void add_admin_diag_verb(CommandTree& tree, CLI::App& group) {
+const Verbs registered("admin", 10, [](CommandTree& tree, CLI::App& group) {
     auto [leaf, options] = add_verb(
         tree, group, "diag",
         "Put everything that is known of a job into one archive, with its secrets masked",
@@ -117,6 +117,6 @@ void add_admin_diag_verb(CommandTree& tree, CLI::App& group) {
                      "The archive, which must not exist yet [batchai-diag-NAME.tar.gz]")
         ->type_name("FILE");
     add_experiment_option(*leaf, options->parents);
-}
+});
 
 }  // namespace batchai::cli

@@ -329,8 +329,8 @@ void add_create(CommandTree& tree, CLI::App& group) {
 
 }  // namespace
 
-void add_cluster_verbs(CommandTree& tree) {
-    auto& group = *add_group(tree.app, "cluster", "Manage clusters");
+const Verbs registered("", 20, [](CommandTree& tree, CLI::App& app) {
+    auto& group = *add_group(app, "cluster", "Manage clusters");
     const std::string example = "batchai cluster ";
     add_create(tree, group);
     {
@@ -373,7 +373,6 @@ void add_cluster_verbs(CommandTree& tree) {
         add_name(*leaf, *options);
         add_yes_options(*leaf, options->yes, options->no_wait);
     }
-    add_cluster_node_verbs(tree, group);
-}
+});
 
 }  // namespace batchai::cli

@@ -129,8 +129,8 @@ std::string key_description(const std::string& begin) {
 
 }  // namespace
 
-void add_config_verbs(CommandTree& tree) {
-    auto& group = *add_group(tree.app, "config", "Show and change your own defaults");
+const Verbs registered("", 70, [](CommandTree& tree, CLI::App& app) {
+    auto& group = *add_group(app, "config", "Show and change your own defaults");
     {
         auto [leaf, options] = add_verb(tree, group, "list", "List the defaults that are in effect",
                                         "batchai config list --origin --output table", config_list);
@@ -152,6 +152,6 @@ void add_config_verbs(CommandTree& tree) {
     }
     add_verb(tree, group, "path", "Show where your config.toml is, or would be",
              "$EDITOR \"$(batchai config path)\"", config_path, Printing::by_itself);
-}
+});
 
 }  // namespace batchai::cli

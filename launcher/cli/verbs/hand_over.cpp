@@ -157,10 +157,10 @@ void add_file_options(CLI::App& leaf, submit::JobFileOptions& file) {
 
 }  // namespace
 
-void add_plan_verbs(CommandTree& tree) {
+const Verbs registered("", 90, [](CommandTree& tree, CLI::App& app) {
     {
         auto [leaf, options] =
-            add_verb(tree, tree.app, "validate", "Check a job file; change nothing",
+            add_verb(tree, app, "validate", "Check a job file; change nothing",
                      "batchai validate job.json\n  batchai validate --format json job.json",
                      validate, Printing::by_itself);
         leaf->add_option("file", options->file.path, "job.json; - is standard input")->required();
@@ -171,7 +171,7 @@ void add_plan_verbs(CommandTree& tree) {
     }
     {
         auto [leaf, options] =
-            add_verb(tree, tree.app, "hand-over", "Freeze the plan of a job file for batchai.so",
+            add_verb(tree, app, "hand-over", "Freeze the plan of a job file for batchai.so",
                      "batchai hand-over --job-json job.json", hand_over, Printing::by_itself);
         leaf->add_option("--job-json", options->file.path, "job.json")
             ->type_name("FILE")
@@ -182,6 +182,6 @@ void add_plan_verbs(CommandTree& tree) {
         add_file_options(*leaf, options->file);
         leaf->group("");
     }
-}
+});
 
 }  // namespace batchai::cli

@@ -219,8 +219,8 @@ void add_yes(CLI::App& leaf, ImageOptions& options) {
 
 }  // namespace
 
-void add_image_verbs(CommandTree& tree) {
-    auto& group = *add_group(tree.app, "image", "Manage imported container images");
+const Verbs registered("", 50, [](CommandTree& tree, CLI::App& app) {
+    auto& group = *add_group(app, "image", "Manage imported container images");
     const std::string example = "batchai image ";
     add_verb(tree, group, "list", "List the images that are imported",
              example + "list --output table\n  batchai image list --query '[?inUse].image'",
@@ -262,6 +262,6 @@ void add_image_verbs(CommandTree& tree) {
         add_shared(*leaf, *options);
         add_yes(*leaf, *options);
     }
-}
+});
 
 }  // namespace batchai::cli

@@ -145,10 +145,12 @@ constexpr const char* name_option = "--name,-n";
 
 }  // namespace
 
-void add_job_verbs(CommandTree& tree) {
-    auto& group = *add_group(tree.app, "job", "Submit and follow jobs");
+const Verbs registered_group("", 30, [](CommandTree& /*tree*/, CLI::App& app) {
+    add_group(app, "job", "Submit and follow jobs");
+});
+
+const Verbs registered("job", 20, [](CommandTree& tree, CLI::App& group) {
     const std::string example = "batchai job ";
-    add_job_create_verb(tree, group);
     {
         auto [leaf, options] =
             add_verb(tree, group, "show", "Show a job",
@@ -187,17 +189,6 @@ void add_job_verbs(CommandTree& tree) {
         add_job_options(*leaf, options->job, name_option);
         add_yes_options(*leaf, options->yes, options->no_wait);
     }
-    add_job_resume_verb(tree, group);
-    add_job_logs_verb(tree, group);
-    add_job_top_verb(tree, group);
-    add_job_events_verb(tree, group);
-    add_job_report_verb(tree, group);
-    add_job_file_verbs(tree, group);
-    add_job_shell_verb(tree, group);
-    add_job_port_verb(tree, group);
-    add_job_cp_verb(tree, group);
-    add_job_node_verbs(tree, group);
-    add_job_resize_verb(tree, group);
-}
+});
 
 }  // namespace batchai::cli

@@ -51,7 +51,7 @@ Answer job_cp(const JobCpOptions& options) {
 
 }  // namespace
 
-void add_job_cp_verb(CommandTree& tree, CLI::App& job) {
+const Verbs registered("job", 110, [](CommandTree& tree, CLI::App& job) {
     auto [leaf, options] = add_verb(
         tree, job, "cp", "Copy files from or to a node of a running job, as its processes see them",
         "batchai job cp 'train:$AZ_BATCHAI_JOB_TEMP/trace.json' .\n"
@@ -71,6 +71,6 @@ void add_job_cp_verb(CommandTree& tree, CLI::App& job) {
     add_node_choice(*leaf, options->place);
     leaf->add_flag("--recursive,-r", options->recursive,
                    "Copy directories with all that is in them");
-}
+});
 
 }  // namespace batchai::cli

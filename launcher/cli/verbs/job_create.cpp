@@ -196,7 +196,7 @@ Answer job_create(const JobCreateOptions& given) {
 
 }  // namespace
 
-void add_job_create_verb(CommandTree& tree, CLI::App& group) {
+const Verbs registered("job", 10, [](CommandTree& tree, CLI::App& group) {
     auto [leaf, options] =
         add_verb(tree, group, "create", "Submit a job",
                  "batchai job create --name train --cluster nc6 --config-file job.json\n"
@@ -261,6 +261,6 @@ void add_job_create_verb(CommandTree& tree, CLI::App& group) {
     add_image_options(*leaf, options->file);
     add_volume_options(*leaf, options->file.volumes, "the job has besides the file's",
                        "$AZ_BATCHAI_JOB_MOUNT_ROOT");
-}
+});
 
 }  // namespace batchai::cli

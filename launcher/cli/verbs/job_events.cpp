@@ -143,7 +143,7 @@ Answer job_events(const JobEventsOptions& options) {
 
 }  // namespace
 
-void add_job_events_verb(CommandTree& tree, CLI::App& job) {
+const Verbs registered("job", 60, [](CommandTree& tree, CLI::App& job) {
     auto [leaf, options] =
         add_verb(tree, job, "events", "Show what has happened to a job, phase by phase",
                  "batchai job events train --output table\n"
@@ -156,6 +156,6 @@ void add_job_events_verb(CommandTree& tree, CLI::App& job) {
     leaf->add_flag("--follow,-f", options->follow,
                    "Print events as lines of text until the job ends, and exit with its exit code")
         ->excludes(chart);
-}
+});
 
 }  // namespace batchai::cli

@@ -176,7 +176,7 @@ void add_file_options(CLI::App& leaf, JobFileListOptions& options) {
 
 }  // namespace
 
-void add_job_file_verbs(CommandTree& tree, CLI::App& job) {
+const Verbs registered("job", 80, [](CommandTree& tree, CLI::App& job) {
     auto& group = *add_group(job, "file", "List and follow the files that a job writes");
     {
         auto [leaf, options] =
@@ -197,6 +197,6 @@ void add_job_file_verbs(CommandTree& tree, CLI::App& job) {
             ->type_name("NAME")
             ->required();
     }
-}
+});
 
 }  // namespace batchai::cli

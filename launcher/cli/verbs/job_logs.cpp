@@ -201,7 +201,7 @@ Answer job_logs(const JobLogsOptions& options) {
 
 }  // namespace
 
-void add_job_logs_verb(CommandTree& tree, CLI::App& job) {
+const Verbs registered("job", 40, [](CommandTree& tree, CLI::App& job) {
     auto [leaf, options] = add_verb(tree, job, "logs", "Show what a job's ranks have printed",
                                     "batchai job logs train --merge --tail 100\n"
                                     "  batchai job logs train --rank 0,3-5 --since 10m\n"
@@ -237,6 +237,6 @@ void add_job_logs_verb(CommandTree& tree, CLI::App& job) {
         ->type_name("NUMBER")
         ->check(CLI::PositiveNumber);
     add_task_option(*leaf, options->task, "One task of an array job [all that have started]");
-}
+});
 
 }  // namespace batchai::cli

@@ -83,7 +83,7 @@ Answer job_node_exec(const JobNodeOptions& options) {
 
 }  // namespace
 
-void add_job_node_verbs(CommandTree& tree, CLI::App& job) {
+const Verbs registered("job", 120, [](CommandTree& tree, CLI::App& job) {
     auto& group = *add_group(job, "node", "List and enter the nodes of a job that runs");
     {
         auto [leaf, options] =
@@ -122,6 +122,6 @@ void add_job_node_verbs(CommandTree& tree, CLI::App& job) {
             ->expected(1)
             ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     }
-}
+});
 
 }  // namespace batchai::cli

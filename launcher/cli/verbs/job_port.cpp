@@ -44,7 +44,7 @@ Answer job_port(const JobPortOptions& options) {
 
 }  // namespace
 
-void add_job_port_verb(CommandTree& tree, CLI::App& job) {
+const Verbs registered("job", 100, [](CommandTree& tree, CLI::App& job) {
     auto [leaf, options] = add_verb(
         tree, job, "port",
         "Reach ports of a job's node, such as TensorBoard's, as ports of this host. Only your own "
@@ -58,6 +58,6 @@ void add_job_port_verb(CommandTree& tree, CLI::App& job) {
                      "free one. Can be given again")
         ->type_name("PORT");
     add_node_choice(*leaf, options->place);
-}
+});
 
 }  // namespace batchai::cli

@@ -80,7 +80,7 @@ Answer job_report(const JobReportOptions& options) {
 
 }  // namespace
 
-void add_job_report_verb(CommandTree& tree, CLI::App& job) {
+const Verbs registered("job", 70, [](CommandTree& tree, CLI::App& job) {
     auto [leaf, options] = add_verb(
         tree, job, "report", "Make a page about a job: its phases, its ranks, and what to change",
         "batchai job report train --file report.html\n"
@@ -91,6 +91,6 @@ void add_job_report_verb(CommandTree& tree, CLI::App& job) {
                  "Write the page to this file (\"-\": to standard output) instead of printing the "
                  "numbers")
         ->type_name("FILE");
-}
+});
 
 }  // namespace batchai::cli

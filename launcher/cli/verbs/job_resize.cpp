@@ -64,7 +64,7 @@ Answer job_resize(const JobResizeOptions& options) {
 
 }  // namespace
 
-void add_job_resize_verb(CommandTree& tree, CLI::App& job) {
+const Verbs registered("job", 130, [](CommandTree& tree, CLI::App& job) {
     auto [leaf, options] = add_verb(
         tree, job, "resize",
         "Give back nodes of an elastic job that runs; it goes on with the others after its next "
@@ -75,6 +75,6 @@ void add_job_resize_verb(CommandTree& tree, CLI::App& job) {
         ->type_name("COUNT")
         ->check(CLI::PositiveNumber)
         ->required();
-}
+});
 
 }  // namespace batchai::cli

@@ -125,12 +125,12 @@ Answer job_resume(const ResumeOptions& options) {
 
 }  // namespace
 
-void add_job_resume_verb(CommandTree& tree, CLI::App& group) {
+const Verbs registered("job", 30, [](CommandTree& tree, CLI::App& group) {
     auto [leaf, options] =
         add_verb(tree, group, "resume", "Queue a job again that has failed or was terminated",
                  "batchai job resume --name train", job_resume);
     add_job_options(*leaf, options->job, "--name,-n");
     add_task_option(*leaf, options->task, "One task of an array job [all that have failed]");
-}
+});
 
 }  // namespace batchai::cli

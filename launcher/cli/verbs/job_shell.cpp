@@ -87,7 +87,7 @@ void add_node_choice(CLI::App& leaf, visit::NodeChoice& choice) {
         ->excludes(node);
 }
 
-void add_job_shell_verb(CommandTree& tree, CLI::App& job) {
+const Verbs registered("job", 90, [](CommandTree& tree, CLI::App& job) {
     auto [leaf, options] = add_verb(
         tree, job, "shell",
         "Open a shell where a running job runs: in its container, with its volumes and variables",
@@ -101,6 +101,6 @@ void add_job_shell_verb(CommandTree& tree, CLI::App& job) {
                      "returned")
         ->type_name("WORD");
     add_node_choice(*leaf, options->place);
-}
+});
 
 }  // namespace batchai::cli

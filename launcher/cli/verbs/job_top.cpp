@@ -268,7 +268,7 @@ Answer job_top(const JobTopOptions& options) {
 
 }  // namespace
 
-void add_job_top_verb(CommandTree& tree, CLI::App& job) {
+const Verbs registered("job", 50, [](CommandTree& tree, CLI::App& job) {
     auto [leaf, options] =
         add_verb(tree, job, "top", "Show what a running job uses on each node, and each rank",
                  "batchai job top train\n"
@@ -294,6 +294,6 @@ void add_job_top_verb(CommandTree& tree, CLI::App& job) {
                    "Show one table and exit, as --output and --query also do");
     options->output = leaf->get_option("--output");
     options->query = leaf->get_option("--query");
-}
+});
 
 }  // namespace batchai::cli

@@ -91,13 +91,13 @@ Answer metrics(const MetricsOptions& options) {
 
 }  // namespace
 
-void add_metrics_verb(CommandTree& tree) {
-    auto [leaf, options] = add_verb(
-        tree, tree.app, "metrics", "Show your jobs as metrics in the text format of Prometheus",
-        "batchai metrics --output ~/.batchai-metrics.prom", metrics, Printing::by_itself);
+const Verbs registered("", 80, [](CommandTree& tree, CLI::App& app) {
+    auto [leaf, options] =
+        add_verb(tree, app, "metrics", "Show your jobs as metrics in the text format of Prometheus",
+                 "batchai metrics --output ~/.batchai-metrics.prom", metrics, Printing::by_itself);
     add_optional(*leaf, "--output,-o", options->file,
                  "Replace this file, so that a reader sees the old one or the new one")
         ->type_name("FILE");
-}
+});
 
 }  // namespace batchai::cli

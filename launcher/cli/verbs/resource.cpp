@@ -347,10 +347,10 @@ void add_experiment_verbs(CommandTree& tree) {
 
 }  // namespace
 
-void add_resource_verbs(CommandTree& tree) {
+const Verbs registered("", 10, [](CommandTree& tree, CLI::App& /*app*/) {
     add_group_verbs(tree);
     add_workspace_verbs(tree);
     add_experiment_verbs(tree);
-}
+});
 
 }  // namespace batchai::cli

@@ -121,10 +121,10 @@ Answer version(const VersionOptions& /*options*/) {
 
 }  // namespace
 
-void add_run_verbs(CommandTree& tree) {
+const Verbs registered("", 100, [](CommandTree& tree, CLI::App& app) {
     {
         auto [leaf, options] = add_verb(
-            tree, tree.app, "run", "Carry out a job's plan inside its Slurm allocation",
+            tree, app, "run", "Carry out a job's plan inside its Slurm allocation",
             "sbatch --job-json=job.json --wrap='batchai run'", run_plan, Printing::by_itself);
         add_optional(*leaf, "--plan", options->plan, "The frozen plan [$" BATCHAI_PLAN_VARIABLE "]")
             ->type_name("FILE");
@@ -142,12 +142,11 @@ void add_run_verbs(CommandTree& tree) {
         add_image_options(*leaf, options->file);
     }
     {
-        auto [leaf, options] =
-            add_verb(tree, tree.app, "watch-first-node",
-                     "Queue an elastic job again if its first node is lost",
-                     "batchai watch-first-node --slurm-job 7 --requeue 7 --node n1 "
-                     "--record attempts/1.json",
-                     watch_first_node, Printing::by_itself);
+        auto [leaf, options] = add_verb(
+            tree, app, "watch-first-node", "Queue an elastic job again if its first node is lost",
+            "batchai watch-first-node --slurm-job 7 --requeue 7 --node n1 "
+            "--record attempts/1.json",
+            watch_first_node, Printing::by_itself);
         leaf->add_option("--slurm-job", options->job_id, "Slurm's id of the job")->required();
         leaf->add_option("--requeue", options->id_in_commands,
                          "what Slurm is told to queue again: the job, or one task of an array job")
@@ -159,14 +158,14 @@ void add_run_verbs(CommandTree& tree) {
     }
     {
         auto [leaf, options] = add_verb(
-            tree, tree.app, "hold-ports", "Hold ports for the tasks of a TensorFlow job",
+            tree, app, "hold-ports", "Hold ports for the tasks of a TensorFlow job",
             "srun batchai hold-ports --parameter-servers 1", hold_ports, Printing::by_itself);
         leaf->add_option("--parameter-servers", options->parameter_servers,
                          "number of nodes on which one more port is held");
         leaf->group("");
     }
-    add_verb(tree, tree.app, "version", "Show the versions of this program and of Slurm",
+    add_verb(tree, app, "version", "Show the versions of this program and of Slurm",
              "batchai version", version, Printing::by_itself);
-}
+});
 
 }  // namespace batchai::cli

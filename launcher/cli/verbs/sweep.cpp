@@ -189,9 +189,8 @@ Answer sweep_stop(const SweepOptions& options) {
 
 }  // namespace
 
-void add_sweep_verbs(CommandTree& tree) {
-    auto& group =
-        *add_group(tree.app, "sweep", "Compare the points of a sweep, and run them again");
+const Verbs registered("", 40, [](CommandTree& tree, CLI::App& app) {
+    auto& group = *add_group(app, "sweep", "Compare the points of a sweep, and run them again");
     constexpr const char* name_option = "--name,-n";
     const auto add_points = [](CLI::App& leaf, SweepOptions& options, const std::string& what) {
         add_optional(leaf, "--point", options.points, what + ", such as 0,3-5 [all]")
@@ -234,6 +233,6 @@ void add_sweep_verbs(CommandTree& tree) {
         leaf->add_flag("--queued-only", options->queued_only, "Let the points that run go on");
         add_yes_options(*leaf, options->yes, options->no_wait);
     }
-}
+});
 
 }  // namespace batchai::cli

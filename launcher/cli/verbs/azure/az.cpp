@@ -167,9 +167,9 @@ Answer az(const AzOptions& options) {
 
 }  // namespace
 
-void add_az_verb(CommandTree& tree) {
+const Verbs registered("", 140, [](CommandTree& tree, CLI::App& app) {
     auto [leaf, options] = add_verb(
-        tree, tree.app, "az", "Make a link named az, so that scripts for the Azure CLI run here",
+        tree, app, "az", "Make a link named az, so that scripts for the Azure CLI run here",
         "batchai az --install ~/bin\n  batchai az --uninstall ~/bin", az, Printing::by_itself);
     auto* install_option =
         add_optional(*leaf, "--install", options->install, "Put the link into this directory")
@@ -179,6 +179,6 @@ void add_az_verb(CommandTree& tree) {
         ->excludes(install_option);
     leaf->add_flag("--force", options->force, "Replace a program of this name")
         ->needs(install_option);
-}
+});
 
 }  // namespace batchai::cli

@@ -198,12 +198,11 @@ void add_provider(CommandTree& tree) {
 
 }  // namespace
 
-void add_azure_verbs(CommandTree& tree) {
-    add_az_verb(tree);
+const Verbs registered("", 150, [](CommandTree& tree, CLI::App& /*app*/) {
     add_login(tree);
     add_account(tree);
     add_configure(tree);
     add_provider(tree);
-}
+});
 
 }  // namespace batchai::cli

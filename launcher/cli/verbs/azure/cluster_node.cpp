@@ -98,7 +98,7 @@ void add_cluster(CLI::App& leaf, ClusterNodeOptions& options) {
 
 }  // namespace
 
-void add_cluster_node_verbs(CommandTree& tree, CLI::App& cluster) {
+const Verbs registered("cluster", 10, [](CommandTree& tree, CLI::App& cluster) {
     const std::string named = " --cluster nc6 --workspace dev --resource-group team";
     {
         auto& group = *add_group(cluster, "node", "The nodes of a cluster");
@@ -117,6 +117,6 @@ void add_cluster_node_verbs(CommandTree& tree, CLI::App& cluster) {
     leaf->add_option("--expiry", options->expiry,
                      "Accepted for the Azure CLI's sake: a file:// URL does not expire")
         ->type_name("MINUTES");
-}
+});
 
 }  // namespace batchai::cli

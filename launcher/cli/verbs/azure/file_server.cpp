@@ -164,8 +164,8 @@ void add_create(CommandTree& tree, CLI::App& group, const std::string& parents) 
 
 }  // namespace
 
-void add_file_server_verbs(CommandTree& tree) {
-    auto& group = *add_group(tree.app, "file-server", "Records of the site's file servers");
+const Verbs registered("", 120, [](CommandTree& tree, CLI::App& app) {
+    auto& group = *add_group(app, "file-server", "Records of the site's file servers");
     const std::string parents = " --workspace dev --resource-group team";
     add_create(tree, group, parents);
     {
@@ -188,6 +188,6 @@ void add_file_server_verbs(CommandTree& tree) {
         leaf->add_flag("--yes,-y", options->yes, "Do not ask for confirmation");
         leaf->add_flag("--no-wait", options->no_wait, "Accepted: there is nothing to wait for");
     }
-}
+});
 
 }  // namespace batchai::cli

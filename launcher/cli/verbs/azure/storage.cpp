@@ -177,18 +177,13 @@ base::Result<Location> open_location(const Storage& storage, StoreKind kind,
                     std::move(clean)};
 }
 
-void add_storage_verbs(CommandTree& tree) {
-    auto& group = *add_group(tree.app, "storage",
-                             "Storage accounts: directories with file shares and blob containers");
-    add_storage_account_verbs(tree, group);
-    add_store_verbs(tree, group);
-    add_storage_directory_verbs(tree, group);
-    auto& file = *add_group(group, "file", "Files of a share");
-    add_storage_file_verbs(tree, file);
-    add_batch_verbs(tree, file, StoreKind::share);
-    auto& blob = *add_group(group, "blob", "Files of a container");
-    add_storage_blob_verbs(tree, blob);
-    add_batch_verbs(tree, blob, StoreKind::container);
-}
+const Verbs registered("", 110, [](CommandTree& /*tree*/, CLI::App& app) {
+    add_group(app, "storage", "Storage accounts: directories with file shares and blob containers");
+});
+
+const Verbs registered_groups("storage", 40, [](CommandTree& /*tree*/, CLI::App& storage) {
+    add_group(storage, "file", "Files of a share");
+    add_group(storage, "blob", "Files of a container");
+});
 
 }  // namespace batchai::cli

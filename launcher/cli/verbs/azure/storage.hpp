@@ -64,13 +64,4 @@ struct Location {
                                                    const std::string& name,
                                                    const std::optional<std::string>& path = {});
 
-// Each of these is defined in the file that implements its verbs.
-void add_storage_account_verbs(CommandTree& tree, CLI::App& storage);
-void add_store_verbs(CommandTree& tree, CLI::App& storage);  // share, container
-void add_storage_directory_verbs(CommandTree& tree, CLI::App& storage);
-void add_storage_file_verbs(CommandTree& tree, CLI::App& file);
-void add_storage_blob_verbs(CommandTree& tree, CLI::App& blob);
-// upload-batch, download-batch and delete-batch of files or blobs
-void add_batch_verbs(CommandTree& tree, CLI::App& group, StoreKind kind);
-
 }  // namespace batchai::cli

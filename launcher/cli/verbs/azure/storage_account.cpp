@@ -197,7 +197,7 @@ void add_name(CLI::App& leaf, AccountVerbOptions& options, const std::string& na
 
 }  // namespace
 
-void add_storage_account_verbs(CommandTree& tree, CLI::App& storage) {
+const Verbs registered("storage", 10, [](CommandTree& tree, CLI::App& storage) {
     auto& group = *add_group(storage, "account", "Manage storage accounts");
     const std::string example = "batchai storage account ";
     const std::string named = " --name mystorage --resource-group team";
@@ -247,6 +247,6 @@ void add_storage_account_verbs(CommandTree& tree, CLI::App& storage) {
         add_verb(tree, keys, "list", "Print an empty list: directories are opened without a key",
                  example + "keys list --account-name mystorage", account_keys);
     add_name(*leaf, *options, "--account-name,-n");
-}
+});
 
 }  // namespace batchai::cli

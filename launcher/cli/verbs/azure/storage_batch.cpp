@@ -261,13 +261,21 @@ void add_delete(CommandTree& tree, CLI::App& group, StoreKind kind, const Words&
     add_common(*leaf, *options);
 }
 
-}  // namespace
-
 void add_batch_verbs(CommandTree& tree, CLI::App& group, StoreKind kind) {
     const Words words{kind == StoreKind::share ? "file" : "blob", std::string(word_of(kind))};
     add_upload(tree, group, kind, words);
     add_download(tree, group, kind, words);
     add_delete(tree, group, kind, words);
 }
+
+}  // namespace
+
+const Verbs registered_of_share("storage file", 20, [](CommandTree& tree, CLI::App& file) {
+    add_batch_verbs(tree, file, StoreKind::share);
+});
+
+const Verbs registered_of_container("storage blob", 20, [](CommandTree& tree, CLI::App& blob) {
+    add_batch_verbs(tree, blob, StoreKind::container);
+});
 
 }  // namespace batchai::cli

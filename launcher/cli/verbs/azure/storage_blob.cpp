@@ -127,7 +127,7 @@ void add_name(CLI::App& leaf, BlobOptions& options) {
 
 }  // namespace
 
-void add_storage_blob_verbs(CommandTree& tree, CLI::App& group) {
+const Verbs registered("storage blob", 10, [](CommandTree& tree, CLI::App& group) {
     const std::string named = " --name model/weights.h5";
     {
         auto [leaf, options] = add(tree, group, "upload", "Copy a file into a container",
@@ -168,6 +168,6 @@ void add_storage_blob_verbs(CommandTree& tree, CLI::App& group) {
         auto [leaf, options] = add(tree, group, verb, description, action, named);
         add_name(*leaf, *options);
     }
-}
+});
 
 }  // namespace batchai::cli

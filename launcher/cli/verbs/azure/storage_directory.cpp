@@ -83,7 +83,7 @@ Answer directory_delete(const DirectoryOptions& options) {
 
 }  // namespace
 
-void add_storage_directory_verbs(CommandTree& tree, CLI::App& storage) {
+const Verbs registered("storage", 30, [](CommandTree& tree, CLI::App& storage) {
     auto& group = *add_group(storage, "directory", "Directories of a share");
     const auto add = [&](const std::string& verb, const std::string& description,
                          Answer (*action)(const DirectoryOptions&), bool needs_name = true) {
@@ -119,6 +119,6 @@ void add_storage_directory_verbs(CommandTree& tree, CLI::App& storage) {
         leaf->add_flag("--fail-not-exist", options->fail_not_exist,
                        "Fail if it does not exist, instead of printing false");
     }
-}
+});
 
 }  // namespace batchai::cli

@@ -126,7 +126,7 @@ constexpr const char* path_text = "Path of the file in the share";
 
 }  // namespace
 
-void add_storage_file_verbs(CommandTree& tree, CLI::App& group) {
+const Verbs registered("storage file", 10, [](CommandTree& tree, CLI::App& group) {
     {
         auto [leaf, options] = add(tree, group, "upload", "Copy a file into a share", file_upload,
                                    "--source train.py --path cifar");
@@ -170,6 +170,6 @@ void add_storage_file_verbs(CommandTree& tree, CLI::App& group) {
         auto [leaf, options] = add(tree, group, verb, description, action, path);
         add_path(*leaf, *options, path_text, true);
     }
-}
+});
 
 }  // namespace batchai::cli

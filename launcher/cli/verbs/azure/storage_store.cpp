@@ -131,10 +131,10 @@ void add_verbs(CommandTree& tree, CLI::App& group, StoreKind kind) {
 
 }  // namespace
 
-void add_store_verbs(CommandTree& tree, CLI::App& storage) {
+const Verbs registered("storage", 20, [](CommandTree& tree, CLI::App& storage) {
     add_verbs(tree, *add_group(storage, "share", "Manage file shares"), StoreKind::share);
     add_verbs(tree, *add_group(storage, "container", "Manage blob containers"),
               StoreKind::container);
-}
+});
 
 }  // namespace batchai::cli

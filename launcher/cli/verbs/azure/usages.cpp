@@ -55,10 +55,10 @@ void add_list(CommandTree& tree, CLI::App& parent, const std::string& name,
 
 }  // namespace
 
-void add_usage_verbs(CommandTree& tree) {
-    add_list(tree, tree.app, "list-usages", "batchai list-usages --output table");
-    auto& group = *add_group(tree.app, "usage", "The cores in use, as list-usages shows them");
+const Verbs registered("", 130, [](CommandTree& tree, CLI::App& app) {
+    add_list(tree, app, "list-usages", "batchai list-usages --output table");
+    auto& group = *add_group(app, "usage", "The cores in use, as list-usages shows them");
     add_list(tree, group, "list", "batchai usage list --output table");
-}
+});
 
 }  // namespace batchai::cli
