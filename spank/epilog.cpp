@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "spank/epilog.hpp"
-
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <string>
 
 #include "spank/child.hpp"
+#include "spank/hooks.hpp"
 #include "spank/job_note.hpp"
 #include "spank/protocol.h"
 

@@ -2,16 +2,16 @@
 // What Slurm sees of batchai.so: its metadata and its hooks. Each hook catches all exceptions,
 // because an exception that escapes would end root's slurmstepd.
 
+#include "spank/hooks.hpp"
+
 #include <cstdlib>
 #include <exception>
 
 #include <unistd.h>
 
-#include "spank/epilog.hpp"
 #include "spank/options.hpp"
 #include "spank/stepd.hpp"
 #include "spank/submit_side.hpp"
-#include "spank/task.hpp"
 
 #define BATCHAI_EXPORT __attribute__((visibility("default")))
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "spank/gpu_environment.hpp"
@@ -110,6 +111,17 @@ std::array<RankVariable, 7> further_variables(spank_t handle, const Numbers& num
              {"AZ_BATCHAI_PYTORCH_INIT_METHOD", meeting.empty() ? meeting : "tcp://" + meeting}}};
 }
 
+// Returns whether `entry`, such as "NAME=value", is in the comma-separated `list`.
+bool is_listed(std::string_view list, std::string_view entry) {
+    while (!list.empty()) {
+        const std::size_t comma = list.find(',');
+        if (list.substr(0, comma) == entry) return true;
+        if (comma == std::string_view::npos) return false;
+        list.remove_prefix(comma + 1);
+    }
+    return false;
+}
+
 bool is_the_users(spank_t handle, const char* name, const std::string& ours) {
     std::array<char, 2> probe{};
     if (spank_getenv(handle, name, probe.data(), probe.size()) == ESPANK_ENV_NOEXIST) return false;
@@ -191,16 +203,6 @@ void set_nccl_interface(spank_t handle, RankEnvironment& environment) {
 }
 
 }  // namespace
-
-bool is_listed(std::string_view list, std::string_view entry) {
-    while (!list.empty()) {
-        const std::size_t comma = list.find(',');
-        if (list.substr(0, comma) == entry) return true;
-        if (comma == std::string_view::npos) return false;
-        list.remove_prefix(comma + 1);
-    }
-    return false;
-}
 
 const char* set_rank_environment(spank_t handle) {
     const std::string inherited =

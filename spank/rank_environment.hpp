@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include <string_view>
-
 #include "spank/slurm.hpp"
 
 namespace batchai::spank {
@@ -16,8 +14,5 @@ namespace batchai::spank {
 // srun, all tasks of that srun would inherit the variables of that rank. Returns null, or the name
 // of a variable that Slurm refused to set.
 [[nodiscard]] const char* set_rank_environment(spank_t handle);
-
-// Returns whether `entry`, such as "NAME=value", is in the comma-separated `list`.
-[[nodiscard]] bool is_listed(std::string_view list, std::string_view entry);
 
 }  // namespace batchai::spank

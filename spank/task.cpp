@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "spank/task.hpp"
-
 #include <array>
 #include <cerrno>
 #include <climits>
@@ -13,6 +11,7 @@
 #include <unistd.h>
 
 #include "spank/gpu_environment.hpp"
+#include "spank/hooks.hpp"
 #include "spank/one_id.hpp"
 #include "spank/options.hpp"
 #include "spank/protocol.h"
