@@ -142,6 +142,26 @@ TEST(Tree, EveryVerbHasADescriptionAndAnExample) {
     }
 }
 
+// Breaks when the places of the verbs are not those of --help, which has them in the order of work,
+// or when a group takes its example from another verb than its first.
+TEST(Tree, HasTheVerbsOfAllFilesOfAGroupInOrder) {
+    const auto tree = make_tree();
+    const auto names = [&](const CLI::App& group) {
+        Words out;
+        for (const auto* verb : group.get_subcommands([](const CLI::App*) { return true; }))
+            out.push_back(verb->get_name());
+        return out;
+    };
+    const auto& job = *tree->app.get_subcommand("job");
+    EXPECT_THAT(names(job), ElementsAre("create", "show", "list", "wait", "terminate", "delete",
+                                        "resume", "logs", "top", "events", "report", "file",
+                                        "shell", "port", "cp", "node", "resize"));
+    EXPECT_THAT(job.get_footer(), HasSubstr("batchai job create"));
+    const auto& storage = *tree->app.get_subcommand("storage");
+    EXPECT_THAT(names(storage),
+                ElementsAre("account", "share", "container", "directory", "file", "blob"));
+}
+
 TEST(ManualPages, ExistForEveryVisibleCommandAndHideTheOthers) {
     const auto tree = make_tree();
     for (const auto& page : manual_pages(tree->app)) {

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <cstddef>
+#include <string>
+
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "job/parse.hpp"
@@ -41,6 +45,31 @@ TEST(MountVolumes, AreCheckedAsThoseOfAJobAre) {
         EXPECT_FALSE(parsed.spec) << text;
         EXPECT_TRUE(has_error(parsed.diagnostics)) << text;
     }
+}
+
+// Breaks when a kind of mount is parsed and then forgotten by what goes through all of them.
+TEST(MountVolumes, AreVisitedKindByKind) {
+    const auto parsed = parse_mount_volumes(R"({
+        "unmanagedFileSystems": [{"mountCommand": "scratch", "relativeMountPath": "d"}],
+        "fileServers": [{"fileServer": {"id": "nfs"}, "relativeMountPath": "c"}],
+        "azureBlobFileSystems": [
+            {"accountName": "mine", "containerName": "x", "relativeMountPath": "b0"},
+            {"accountName": "mine", "containerName": "y", "relativeMountPath": "b1"}],
+        "azureFileShares": [{"azureFileUrl": "https://mine.file.core.windows.net/data",
+                             "relativeMountPath": "a"}]})");
+    ASSERT_TRUE(parsed.spec);
+    std::string seen;
+    each_volume(parsed.spec->mount_volumes,
+                [&]<typename Volume>(const Volume& volume, std::size_t index) {
+                    seen += fmt::format("{} {} {} {}\n", Volume::key, index,
+                                        volume.relative_mount_path, mount_error(Volume::key));
+                });
+    EXPECT_EQ(seen,
+              "azureFileShares 0 a AZFMountError\n"
+              "azureBlobFileSystems 0 b0 BFSMountError\n"
+              "azureBlobFileSystems 1 b1 BFSMountError\n"
+              "fileServers 0 c MountError\n"
+              "unmanagedFileSystems 0 d MountError\n");
 }
 
 }  // namespace batchai::job
