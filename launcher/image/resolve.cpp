@@ -18,11 +18,11 @@
 #include "base/json.hpp"
 #include "base/record.hpp"
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "image/cache.hpp"
 #include "image/command.hpp"
 #include "image/enroot.hpp"
 #include "image/manifest.hpp"
-#include "job/syntax/utf8.hpp"
 
 namespace batchai::image {
 
@@ -124,7 +124,8 @@ base::Result<std::optional<std::string>> file_in_squashfs(const std::string& ima
         return std::nullopt;
     const std::string_view said = base::trim(done.standard_error);
     return base::fail(
-        fmt::format("cannot be read: {}", job::printable(said.substr(said.rfind('\n') + 1))), path);
+        fmt::format("cannot be read: {}", base::printable(said.substr(said.rfind('\n') + 1))),
+        path);
 }
 
 void add_variable(const std::string& entry, plan::Container& container) {
@@ -235,7 +236,7 @@ base::Result<Resolved> resolve_root(const Reference& reference, const std::strin
     if (const auto read = read_squashfs(container, watch); !read)
         resolved.notices.push_back(
             fmt::format("the variables that {} may have for its programs are not set: {}",
-                        job::printable(written), read.error().text()));
+                        base::printable(written), read.error().text()));
     return resolved;
 }
 
@@ -253,7 +254,7 @@ base::Result<Resolved> resolve(const Reference& reference, const std::string& wr
     manifest = TRY(
         manifest_for_this_machine(std::move(manifest), container.source, written, access, watch));
     if (const std::string why = why_not_an_image(manifest); !why.empty())
-        return base::fail(job::printable(why), written);
+        return base::fail(base::printable(why), written);
     const auto config = TRY(ask("--config", container.source, written, access, watch));
     TRY(read_config(config, container));
     Root root = TRY(choose_root(places, container.digest));

@@ -37,7 +37,7 @@
 #include "node/sandbox.hpp"
 #include "node/volumes/flush.hpp"
 #include "node/volumes/unsaved.hpp"
-#include "plan/array_task.hpp"
+#include "plan/relocate.hpp"
 #include "record/job_files.hpp"
 #include "record/task_reports.hpp"
 #include "site/site.hpp"

@@ -17,7 +17,7 @@
 
 #include "base/json.hpp"
 #include "node/keeper/registry.hpp"
-#include "record/plan_file.hpp"
+#include "plan/plan_file.hpp"
 
 namespace batchai::node {
 
@@ -136,9 +136,9 @@ base::Result<plan::Plan> settle_node_root(plan::Plan plan, const Trace& trace) {
     if (root.path == planned) return plan;
     trace.line(fmt::format("{} is not this user's own directory; {} is used on this node", planned,
                            root.path));
-    base::Value record = TRY(base::parse_json(record::to_json(plan), "plan"));
+    base::Value record = TRY(base::parse_json(plan::to_json(plan), "plan"));
     replace_in(record, planned, root.path);
-    return record::plan_from_json(base::format_json(record));
+    return plan::plan_from_json(base::format_json(record));
 }
 
 base::Result<base::Root> make_job_directory(const base::Root& node_root, const std::string& path,

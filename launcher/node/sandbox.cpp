@@ -24,12 +24,12 @@
 #include "node/secrets.hpp"
 #include "node/slurm_conf.hpp"
 #include "node/volumes/volumes.hpp"
-#include "plan/array_task.hpp"
 #include "plan/container.hpp"
 #include "plan/paths.hpp"
+#include "plan/plan_file.hpp"
+#include "plan/relocate.hpp"
 #include "record/job_files.hpp"
 #include "record/node_notes.hpp"
-#include "record/plan_file.hpp"
 #include "record/software.hpp"
 #include "site/site.hpp"
 #include "spank/protocol.h"
@@ -238,8 +238,8 @@ base::Result<void> enter(const plan::Plan& plan, const SandboxRequest& request, 
 
 base::Result<Sandbox> make_sandbox(const SandboxRequest& request) {
     const base::Time begin = base::now();
-    plan::Plan submitted = TRY(record::read_plan(request.plan_path, request.plan_digest,
-                                                 plan::array_task_number(request.array_task)));
+    plan::Plan submitted = TRY(plan::read_plan(request.plan_path, request.plan_digest,
+                                               plan::array_task_number(request.array_task)));
     const record::JobFiles files(submitted.directories.job_directory);
     const Trace trace(submitted.directories.job_directory);
     Sandbox out;

@@ -25,7 +25,7 @@ class JobFiles {
     static constexpr const char* record_name = "job.json";
     [[nodiscard]] Path record() const { return directory_ / record_name; }
     [[nodiscard]] Path plan() const { return directory_ / "plan.json"; }
-    // The points of a sweep (record/sweep_file.hpp).
+    // The points of a sweep (plan/sweep_file.hpp).
     [[nodiscard]] Path sweep() const { return directory_ / "sweep.json"; }
     // Held by a command that queues tasks of the job again.
     [[nodiscard]] Path array_lock() const { return directory_ / "array.lock"; }

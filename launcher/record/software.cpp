@@ -10,7 +10,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "job/syntax/utf8.hpp"
+#include "base/utf8.hpp"
 
 namespace batchai::record {
 
@@ -52,7 +52,7 @@ std::string joined(const base::Environment& entries) {
 std::string value_in(const base::Environment& entries, std::string_view name) {
     for (const std::string& entry : entries) {
         if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=')
-            return job::printable(std::string_view(entry).substr(name.size() + 1));
+            return base::printable(std::string_view(entry).substr(name.size() + 1));
     }
     return {};
 }
@@ -64,7 +64,7 @@ std::vector<std::string> log_of(const fs::path& path, int task) {
     const std::string_view all = *text;
     for (const std::string_view line :
          base::split(all.substr(all.size() - std::min(all.size(), log_limit)), '\n')) {
-        if (!base::trim(line).empty()) lines.push_back(job::printable(base::trim(line)));
+        if (!base::trim(line).empty()) lines.push_back(base::printable(base::trim(line)));
     }
     if (lines.size() > log_lines)
         lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(log_lines));
@@ -92,7 +92,7 @@ std::optional<SoftwareReport> software_report(const fs::path& path, int task) {
     report.log = log_of(path, task);
     if (const auto fault = base::read_file(file_of(path, task, "fault"), log_limit);
         fault && !base::trim(*fault).empty()) {
-        report.fault = job::printable(base::trim(*fault));
+        report.fault = base::printable(base::trim(*fault));
         return report;
     }
     const auto facts = base::read_file(file_of(path, task, "facts"), log_limit);
@@ -108,7 +108,7 @@ std::optional<SoftwareReport> software_report(const fs::path& path, int task) {
     for (const std::string& entry : report.changes) {
         const std::string name = entry.substr(0, entry.find('='));
         if (!is_name(name))
-            report.fault = fmt::format("\"{}\" is no name of a variable", job::printable(name));
+            report.fault = fmt::format("\"{}\" is no name of a variable", base::printable(name));
     }
     report.facts = software_of(known);
     return report;

@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 
-#include "record/plan_file.hpp"
+#include "plan/plan_file.hpp"
 #include "record/usage.hpp"
 #include "run/again/elastic.hpp"
 #include "run/again/queue_again.hpp"
@@ -179,7 +179,7 @@ std::size_t begin_of_attempt(const plan::Plan& plan, int number) {
 
 base::Result<int> run_here(const RunOptions& options, const slurm::ThisJob& allocation) {
     const plan::Plan plan =
-        TRY(record::read_plan(options.plan_path, options.digest, allocation.array_task));
+        TRY(plan::read_plan(options.plan_path, options.digest, allocation.array_task));
     TRY(check_size(allocation, plan));
     SrunRunner steps(allocation.job_id);
     SlurmsWord outside(allocation.job_id, allocation.restart,

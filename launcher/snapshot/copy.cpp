@@ -13,7 +13,7 @@
 
 #include "base/beneath.hpp"
 #include "base/file.hpp"
-#include "job/syntax/utf8.hpp"
+#include "base/utf8.hpp"
 
 namespace batchai::snapshot {
 
@@ -103,8 +103,8 @@ record::Snapshot described(const plan::Snapshot& snapshot, const Listing& listin
     if (!listing.repository) return out;
     const Repository& repository = *listing.repository;
     out.commit = repository.commit;
-    out.branch = job::printable(repository.branch);
-    out.remote = job::printable(repository.remote);
+    out.branch = base::printable(repository.branch);
+    out.remote = base::printable(repository.remote);
     out.dirty = repository.dirty();
     return out;
 }

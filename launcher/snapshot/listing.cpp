@@ -19,7 +19,7 @@
 #include "base/beneath.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "job/syntax/utf8.hpp"
+#include "base/utf8.hpp"
 
 namespace batchai::snapshot {
 
@@ -101,7 +101,7 @@ class Lister {
     base::Result<void> add_tree(const std::string& at, int depth) {
         if (depth > deepest)
             return base::fail(fmt::format("{} is nested more than {} directories deep",
-                                          job::printable(at), deepest),
+                                          base::printable(at), deepest),
                               snapshot_.source, "name it in \"snapshot.exclude\"");
         const base::FileDescriptor directory =
             at.empty() ? base::FileDescriptor(fcntl(root_.get(), F_DUPFD_CLOEXEC, 0))
@@ -152,7 +152,7 @@ class Lister {
             return base::fail(
                 fmt::format("{} is a link to {}, which leads out of the directory, so that it "
                             "would lead elsewhere in the copy",
-                            job::printable(path), job::printable(target)),
+                            base::printable(path), base::printable(target)),
                 snapshot_.source, "make it absolute, or name it in \"snapshot.exclude\"");
         if (target.starts_with('/')) listing_.not_frozen.push_back(path);
         listing_.entries.push_back({.path = path, .kind = Kind::link, .target = std::move(target)});
@@ -230,7 +230,7 @@ class Lister {
         texts.reserve(parts.size());
         for (const Part& part : parts)
             texts.push_back(fmt::format(
-                "{} ({})", job::printable(part.name),
+                "{} ({})", base::printable(part.name),
                 by_bytes ? size_text(part.bytes) : fmt::format("{} files", part.files)));
         return fmt::format("{}", fmt::join(texts, ", "));
     }

@@ -12,8 +12,8 @@
 
 #include "base/file.hpp"
 #include "base/parallel.hpp"
+#include "plan/plan_file.hpp"
 #include "record/job_files.hpp"
-#include "record/plan_file.hpp"
 
 namespace batchai::status {
 
@@ -47,7 +47,7 @@ namespace {
 std::string array_in_plan(const record::JobFiles& files) {
     const auto text = base::read_file(files.plan());
     if (!text) return {};
-    const auto plan = record::plan_from_json(*text);
+    const auto plan = plan::plan_from_json(*text);
     if (!plan) return {};
     for (const plan::SlurmOption& option : plan->allocation.options) {
         if (option.name == "array") return option.value;

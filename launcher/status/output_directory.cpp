@@ -17,8 +17,8 @@
 
 #include "base/beneath.hpp"
 #include "base/timestamp.hpp"
-#include "record/plan_file.hpp"
-#include "record/sweep_file.hpp"
+#include "plan/plan_file.hpp"
+#include "plan/sweep_file.hpp"
 #include "slurm/array_indexes.hpp"
 #include "status/array_view.hpp"
 #include "status/job_view.hpp"
@@ -62,7 +62,7 @@ base::Value entry_value(const fs::path& directory, const std::string& name,
 
 base::Result<plan::Plan> plan_of_job(const store::Store& store, const store::JobKey& key) {
     TRY(store.job(key));
-    return record::plan_from_json(TRY(base::read_file(store.job_files(key).plan())));
+    return plan::plan_from_json(TRY(base::read_file(store.job_files(key).plan())));
 }
 
 base::Result<fs::path> output_directory(const store::Store& store, const store::JobKey& key,
@@ -79,7 +79,7 @@ base::Result<fs::path> output_directory(const store::Store& store, const store::
             return base::fail(fmt::format("the job has no task {}", *task), key.job,
                               "its tasks are " + slurm::array_indexes(tasks),
                               base::ExitCode::not_found);
-        plan = TRY(record::plan_of_task(plan, *task));
+        plan = TRY(plan::plan_of_task(plan, *task));
     }
     if (id == "stdouterr") {
         const auto& directories = plan.directories;

@@ -7,8 +7,8 @@
 #include "base/ids.hpp"
 #include "job/syntax/utf8.hpp"
 #include "plan/findings.hpp"
-#include "record/plan_file.hpp"
-#include "record/sweep_file.hpp"
+#include "plan/plan_file.hpp"
+#include "plan/sweep_file.hpp"
 #include "snapshot/copy.hpp"
 #include "submit/local_secrets.hpp"
 #include "submit/steps.hpp"
@@ -70,10 +70,10 @@ base::Result<void> freeze(Submission& submission) {
         plan.notices.insert(plan.notices.end(), notices.begin(), notices.end());
     }
     if (submission.sweep) {
-        submission.sweep_json = record::to_json(*submission.sweep);
+        submission.sweep_json = plan::to_json(*submission.sweep);
         plan.sweep->digest = base::sha256_hex(submission.sweep_json);
     }
-    submission.json = record::to_json(plan);
+    submission.json = plan::to_json(plan);
     submission.digest = base::sha256_hex(submission.json);
     return {};
 }

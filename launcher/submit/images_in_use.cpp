@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/file.hpp"
+#include "plan/plan_file.hpp"
 #include "record/attempt.hpp"
 #include "record/job_files.hpp"
-#include "record/plan_file.hpp"
 #include "submit/hand_over.hpp"
 
 namespace batchai::submit {
@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 void add_image_of(const fs::path& plan_file, std::set<std::string>& digests) {
     const auto text = base::read_file(plan_file);
     if (!text) return;
-    const auto plan = record::plan_from_json(*text);
+    const auto plan = plan::plan_from_json(*text);
     if (plan && plan->container && !plan->container->digest.empty())
         digests.insert(plan->container->digest);
 }

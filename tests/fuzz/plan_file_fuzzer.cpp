@@ -6,18 +6,18 @@
 #include <string_view>
 
 #include "plan/plan.hpp"
-#include "record/plan_file.hpp"
+#include "plan/plan_file.hpp"
 #include "tests/fuzz/promise.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using batchai::fuzz::promise;
     const std::string_view text(reinterpret_cast<const char*>(data), size);
-    const auto plan = batchai::record::plan_from_json(text);
+    const auto plan = batchai::plan::plan_from_json(text);
     if (!plan) {
         promise(!plan.error().what.empty());
         return 0;
     }
-    const auto again = batchai::record::plan_from_json(batchai::record::to_json(*plan));
+    const auto again = batchai::plan::plan_from_json(batchai::plan::to_json(*plan));
     promise(again && *again == *plan);
     // What a job names may be anything, but its place is always inside the mount.
     for (const auto& output : plan->outputs) {

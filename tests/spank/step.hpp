@@ -10,7 +10,7 @@
 
 #include "base/ids.hpp"
 #include "plan/plan.hpp"
-#include "record/plan_file.hpp"
+#include "plan/plan_file.hpp"
 #include "spank/protocol.h"
 #include "tests/spank/hooks.hpp"
 
@@ -50,7 +50,7 @@ class Step : public testing::Test {
 
     // Puts the plan where a job's environment leads to it.
     void submit() {
-        const std::string text = batchai::record::to_json(plan);
+        const std::string text = batchai::plan::to_json(plan);
         slurm().environment[BATCHAI_PLAN_VARIABLE] = scratch.file("job/plan.json", text).string();
         slurm().environment[BATCHAI_DIGEST_VARIABLE] = batchai::base::sha256_hex(text);
     }

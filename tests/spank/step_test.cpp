@@ -142,7 +142,7 @@ TEST_F(Step, StartsWithoutANote) {
 
 TEST_F(Step, IsRefusedWhenThePlanWasChanged) {
     submit();
-    scratch.file("job/plan.json", batchai::record::to_json(plan) + " ");
+    scratch.file("job/plan.json", batchai::plan::to_json(plan) + " ");
     const Ended ended = run("echo ran");
     EXPECT_EQ(ended.exit_code, 1);
     EXPECT_EQ(ended.output, "");

@@ -19,7 +19,7 @@
 
 #include "base/text.hpp"
 #include "cli/output/terminal.hpp"
-#include "record/sweep_file.hpp"
+#include "plan/sweep_file.hpp"
 #include "slurm/array_indexes.hpp"
 #include "status/array_view.hpp"
 #include "status/job_view.hpp"
@@ -52,7 +52,7 @@ base::Result<LogPlace> log_place(const Context& here, const store::JobKey& key,
     if (job.is_array) {
         TRY(check_task(here.store, job, task));
         files = files.array_task(*task);
-        plan = TRY(record::plan_of_task(plan, *task));
+        plan = TRY(plan::plan_of_task(plan, *task));
     } else if (task) {
         return tl::unexpected(status::not_an_array(key));
     }

@@ -7,8 +7,8 @@
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/context.hpp"
 #include "plan/elastic.hpp"
+#include "plan/plan_file.hpp"
 #include "record/elastic_files.hpp"
-#include "record/plan_file.hpp"
 #include "status/job_view.hpp"
 #include "user/parents.hpp"
 
@@ -32,7 +32,7 @@ Answer job_resize(const JobResizeOptions& options) {
     if (view.job.is_array)
         return refused(view, "the tasks of an array job cannot be resized: not supported yet");
     const record::JobFiles files(here.store.job_files(view.job.key).directory());
-    const auto plan = TRY(record::read_plan(files.plan().string(), view.job.plan_digest, {}));
+    const auto plan = TRY(plan::read_plan(files.plan().string(), view.job.plan_digest, {}));
     const auto elastic = TRY(plan::elastic_of(plan.environment, plan.allocation.nodes));
     if (!elastic)
         return refused(view, "the job is not elastic, so it keeps its nodes",

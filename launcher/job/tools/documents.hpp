@@ -3,14 +3,11 @@
 
 #include <string>
 
-// The documents that are generated from the field table and from the tables of faults.
+// The documents that are generated from the field table.
 namespace batchai::job {
 
 // Returns the reference page of a job file's keys, as Markdown.
 [[nodiscard]] std::string reference_page();
-
-// Returns the page of all diagnostics about job files, with their remedies, as Markdown.
-[[nodiscard]] std::string errors_page();
 
 // Returns the JSON Schema (2020-12) of a job file. It is closed: an unknown key is refused unless
 // it starts with "$".

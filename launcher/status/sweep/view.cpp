@@ -15,8 +15,8 @@
 #include "cli/output/terminal.hpp"
 #include "job/schema/checks.hpp"
 #include "job/syntax/utf8.hpp"
-#include "plan/array_task.hpp"
-#include "record/sweep_file.hpp"
+#include "plan/relocate.hpp"
+#include "plan/sweep_file.hpp"
 #include "status/output_directory.hpp"
 
 namespace batchai::status {
@@ -62,7 +62,7 @@ base::Result<SweepView> open_sweep(const store::Store& store, const slurm::Clien
     if (!plan.sweep)
         return base::fail("the job is not a sweep", key.job, "`batchai sweep list` lists them",
                           base::ExitCode::usage);
-    auto sweep = TRY(record::read_sweep(plan));
+    auto sweep = TRY(plan::read_sweep(plan));
     auto job_view = TRY(view_job(store, client, key));
     // The record and the plan are two files, so somebody could have changed one of them.
     std::erase_if(job_view.tasks, [&](const TaskView& task) {

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "plan/paths.hpp"
+#include "plan/plan_file.hpp"
 #include "planned.hpp"
-#include "record/plan_file.hpp"
 
 namespace batchai::plan {
 
@@ -115,7 +115,7 @@ TEST(Environment, HoldsSecretsByNameOnly) {
         planned(small_job(R"(, "secrets": [{"name": "TOKEN", "value": "hush-hush"}])"));
     ASSERT_TRUE(made.plan) << faults(made);
     EXPECT_EQ(made.plan->secret_names, std::vector<std::string>{"TOKEN"});
-    EXPECT_EQ(record::to_json(*made.plan).find("hush"), std::string::npos);
+    EXPECT_EQ(to_json(*made.plan).find("hush"), std::string::npos);
 }
 
 TEST(Environment, QuotesInterpreterAndScriptAndNothingElse) {

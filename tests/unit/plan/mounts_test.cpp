@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <gtest/gtest.h>
 
+#include "plan/plan_file.hpp"
 #include "planned.hpp"
-#include "record/plan_file.hpp"
 
 namespace batchai::plan {
 
@@ -110,7 +110,7 @@ TEST(Mounts, OpenTheSitesServerWithTheJobsKey) {
     EXPECT_EQ(mount.remote->directory_mode, 0777);
     ASSERT_EQ(made.mount_secrets.size(), 1U);
     EXPECT_EQ(made.mount_secrets.front(), (Variable{"mountVolumes/azureFileShares/0", "hush=="}));
-    EXPECT_EQ(record::to_json(*made.plan).find("hush"), std::string::npos);
+    EXPECT_EQ(to_json(*made.plan).find("hush"), std::string::npos);
 }
 
 TEST(Mounts, OpenTheSitesServerWithTheSitesKey) {

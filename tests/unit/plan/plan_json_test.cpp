@@ -15,9 +15,9 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "plan/gpus.hpp"
+#include "plan/plan_file.hpp"
 #include "plan/slurm_options.hpp"
 #include "planned.hpp"
-#include "record/plan_file.hpp"
 
 namespace batchai::plan {
 
@@ -159,7 +159,7 @@ std::string text_of_file(const std::filesystem::path& path) {
 }
 
 Plan earlier_plan(const std::string& name) {
-    auto plan = record::plan_from_json(text_of_file(BATCHAI_PLAN_DATA "/earlier/" + name));
+    auto plan = plan_from_json(text_of_file(BATCHAI_PLAN_DATA "/earlier/" + name));
     EXPECT_TRUE(plan) << name << ": " << plan.error().text();
     return plan.value_or(Plan{});
 }
@@ -210,7 +210,7 @@ void each_object(Json& value, const std::string& place,
 std::string refusal(const Json& document) {
     std::string text;
     document.dump(text);
-    const auto plan = record::plan_from_json(text);
+    const auto plan = plan_from_json(text);
     return plan ? "(accepted)" : plan.error().what;
 }
 
@@ -219,17 +219,17 @@ std::string refusal(const Json& document) {
 TEST(PlanJson, GivesBackEveryPlan) {
     for (unsigned int seed = 0; seed < 500; ++seed) {
         const Plan plan = PlanMaker(seed).make();
-        const std::string text = record::to_json(plan);
-        const auto read = record::plan_from_json(text);
+        const std::string text = to_json(plan);
+        const auto read = plan_from_json(text);
         ASSERT_TRUE(read) << read.error().text() << text;
         EXPECT_EQ(*read, plan) << text;
-        EXPECT_EQ(record::to_json(*read), text);
+        EXPECT_EQ(to_json(*read), text);
         EXPECT_TRUE(text.ends_with("}\n"));
     }
 }
 
 TEST(PlanJson, NamesEachKeyThatIsMissingWrongOrUnknown) {
-    Json document = Json::parse(record::to_json(full_plan()));
+    Json document = Json::parse(to_json(full_plan()));
     int checked = 0;
     each_object(document, "", [&](Json& object, const std::string& prefix) {
         std::vector<std::string> keys;
@@ -271,7 +271,7 @@ TEST(PlanJson, ReadsThePlansOfEarlierReleases) {
         EXPECT_EQ(plan.identity.job, "cifar_distributed") << path;
         EXPECT_EQ(plan.steps.size(), 2U) << path;
         // What is written from it is what this release reads.
-        const auto again = record::plan_from_json(record::to_json(plan));
+        const auto again = plan_from_json(to_json(plan));
         ASSERT_TRUE(again) << path << again.error().text();
         EXPECT_EQ(*again, plan) << path;
     }
@@ -304,7 +304,7 @@ TEST(PlanJson, ReadsTheOptionsOfEarlierReleases) {
 }
 
 TEST(PlanJson, RefusesOtherSchemasAndNumbersOutOfRange) {
-    Json document = Json::parse(record::to_json(full_plan()));
+    Json document = Json::parse(to_json(full_plan()));
     document["schema"] = "batchai-plan/v2";
     EXPECT_NE(refusal(document).find("\"batchai-plan/v2\""), std::string::npos);
     document["schema"] = "batchai-plan/v3";
@@ -319,7 +319,7 @@ TEST(PlanJson, RefusesOtherSchemasAndNumbersOutOfRange) {
 
 TEST(PlanJson, RefusesTextThatIsNoPlan) {
     for (const char* text : {"", "[]", "{", "null", "{} {}", "{\"schema\": 1}"})
-        EXPECT_FALSE(record::plan_from_json(text)) << text;
+        EXPECT_FALSE(plan_from_json(text)) << text;
 }
 
 }  // namespace batchai::plan

@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plan/array_task.hpp"
 #include "plan/paths.hpp"
+#include "plan/relocate.hpp"
 #include "planned.hpp"
 
 namespace batchai::plan {

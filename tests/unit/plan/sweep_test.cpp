@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plan/array_task.hpp"
+#include "plan/relocate.hpp"
 #include "plan/slurm_options.hpp"
 #include "planned.hpp"
 

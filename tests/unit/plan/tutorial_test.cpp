@@ -5,8 +5,8 @@
 
 #include "base/file.hpp"
 #include "job/schema/storage_account.hpp"
+#include "plan/plan_file.hpp"
 #include "planned.hpp"
-#include "record/plan_file.hpp"
 
 namespace batchai::plan {
 
@@ -42,11 +42,11 @@ TEST(Tutorial, PlansExactlyThis) {
     EXPECT_TRUE(made.diagnostics.empty());
     const std::string golden = data + "/tutorial.plan.json";
     if (std::getenv("BATCHAI_WRITE_GOLDEN") != nullptr) {
-        ASSERT_TRUE(base::write_atomically(golden, record::to_json(*made.plan)));
+        ASSERT_TRUE(base::write_atomically(golden, to_json(*made.plan)));
     }
     const auto wanted = base::read_file(golden);
     ASSERT_TRUE(wanted) << wanted.error().text();
-    EXPECT_EQ(record::to_json(*made.plan), *wanted);
+    EXPECT_EQ(to_json(*made.plan), *wanted);
 }
 
 }  // namespace batchai::plan

@@ -11,8 +11,8 @@
 #include <gtest/gtest.h>
 
 #include "base/file.hpp"
+#include "plan/plan_file.hpp"
 #include "record/job_files.hpp"
-#include "record/plan_file.hpp"
 #include "tests/unit/base/scratch.hpp"
 
 namespace batchai::submit {
@@ -184,7 +184,7 @@ TEST_F(Steps, FreezeAPlanInADirectoryOfItsOwn) {
     EXPECT_FALSE(std::filesystem::exists(made.directory));
     ASSERT_TRUE(carry_out(made));
     const record::JobFiles files(made.directory);
-    EXPECT_TRUE(record::read_plan(files.plan().string(), made.digest, {}));
+    EXPECT_TRUE(plan::read_plan(files.plan().string(), made.digest, {}));
     EXPECT_EQ(made.json.find("hush"), std::string::npos);
     EXPECT_THAT(base::read_file(files.secrets()).value(), HasSubstr("hush"));
     EXPECT_EQ(std::filesystem::status(files.secrets()).permissions(),

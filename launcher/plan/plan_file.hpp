@@ -9,21 +9,21 @@
 #include "plan/plan.hpp"
 
 // plan.json of the job directory: the plan as it was submitted, which every node reads.
-namespace batchai::record {
+namespace batchai::plan {
 
 // Returns stable, pretty-printed JSON ("schema": "batchai-plan/v3"), with the keys in a fixed order
 // and one newline at the end.
-[[nodiscard]] std::string to_json(const plan::Plan& plan);
+[[nodiscard]] std::string to_json(const Plan& plan);
 
 // Reads what this release and earlier ones have written with this schema: keys that came later have
 // their defaults. Refuses other schemas, other missing keys, unknown keys, and wrong types. The
 // error names the key.
-[[nodiscard]] base::Result<plan::Plan> plan_from_json(std::string_view text);
+[[nodiscard]] base::Result<Plan> plan_from_json(std::string_view text);
 
 // Returns the plan at `path`. Refuses a plan that does not have this SHA-256, so that what runs is
 // what was submitted, and one that names a job directory which is not the user's own. In a task of
 // an array job, returns the plan of that task.
-[[nodiscard]] base::Result<plan::Plan> read_plan(const std::string& path, const std::string& digest,
-                                                 std::optional<int> array_task = std::nullopt);
+[[nodiscard]] base::Result<Plan> read_plan(const std::string& path, const std::string& digest,
+                                           std::optional<int> array_task = std::nullopt);
 
-}  // namespace batchai::record
+}  // namespace batchai::plan

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "record/sweep_file.hpp"
+#include "plan/sweep_file.hpp"
 
 #include <algorithm>
 #include <tuple>
@@ -9,7 +9,7 @@
 #include "base/file.hpp"
 #include "base/ids.hpp"
 #include "base/record.hpp"
-#include "plan/array_task.hpp"
+#include "plan/relocate.hpp"
 
 namespace batchai::base {
 
@@ -65,7 +65,7 @@ struct RecordOf<Sweep> {
 
 }  // namespace batchai::base
 
-namespace batchai::record {
+namespace batchai::plan {
 
 namespace {
 
@@ -75,12 +75,12 @@ constexpr std::size_t size_limit = 64UL << 20U;
 
 }  // namespace
 
-std::string to_json(const plan::Sweep& sweep) {
+std::string to_json(const Sweep& sweep) {
     return base::to_record(sweep, schema);
 }
 
-base::Result<plan::Sweep> sweep_from_json(std::string_view text) {
-    auto sweep = TRY(base::from_record<plan::Sweep>(text, schema));
+base::Result<Sweep> sweep_from_json(std::string_view text) {
+    auto sweep = TRY(base::from_record<Sweep>(text, schema));
     const bool whole = std::all_of(sweep.points.begin(), sweep.points.end(), [&](const auto& p) {
         return p.size() == sweep.parameters.size();
     });
@@ -88,8 +88,8 @@ base::Result<plan::Sweep> sweep_from_json(std::string_view text) {
     return sweep;
 }
 
-base::Result<plan::Sweep> read_sweep(const plan::Plan& plan) {
-    const std::string path = JobFiles(plan.directories.plan_directory).sweep().string();
+base::Result<Sweep> read_sweep(const Plan& plan) {
+    const std::string path = record::JobFiles(plan.directories.plan_directory).sweep().string();
     if (!plan.sweep) return base::fail("the job is not a sweep", plan.identity.job);
     const auto text = TRY(base::read_file(path, size_limit));
     if (base::sha256_hex(text) != plan.sweep->digest)
@@ -99,14 +99,14 @@ base::Result<plan::Sweep> read_sweep(const plan::Plan& plan) {
     return sweep;
 }
 
-base::Result<plan::Plan> plan_of_task(const plan::Plan& plan, int task) {
-    if (!plan.sweep) return plan::of_array_task(plan, task);
+base::Result<Plan> plan_of_task(const Plan& plan, int task) {
+    if (!plan.sweep) return of_array_task(plan, task);
     const auto sweep = TRY(read_sweep(plan));
     if (task < 0 || static_cast<std::size_t>(task) >= sweep.points.size())
         return base::fail(fmt::format("the sweep has no point {}", task), plan.identity.job,
                           fmt::format("its points are 0 to {}", sweep.points.size() - 1),
                           base::ExitCode::not_found);
-    return plan::of_array_task(plan, task, sweep.points[static_cast<std::size_t>(task)]);
+    return of_array_task(plan, task, sweep.points[static_cast<std::size_t>(task)]);
 }
 
-}  // namespace batchai::record
+}  // namespace batchai::plan

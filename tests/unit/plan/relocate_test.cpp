@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "plan/array_task.hpp"
+#include "plan/relocate.hpp"
 
 #include <gtest/gtest.h>
 

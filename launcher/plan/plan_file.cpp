@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "record/plan_file.hpp"
+#include "plan/plan_file.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,7 @@
 #include "base/ids.hpp"
 #include "base/json.hpp"
 #include "base/record.hpp"
-#include "record/sweep_file.hpp"
+#include "plan/sweep_file.hpp"
 
 namespace batchai::base {
 
@@ -299,7 +299,7 @@ struct RecordOf<Plan> {
 
 }  // namespace batchai::base
 
-namespace batchai::record {
+namespace batchai::plan {
 
 using namespace std::string_view_literals;
 
@@ -359,13 +359,12 @@ std::string in_todays_keys(std::string_view text) {
 
 }  // namespace
 
-std::string to_json(const plan::Plan& plan) {
+std::string to_json(const Plan& plan) {
     return base::to_record(plan, schema);
 }
 
-base::Result<plan::Plan> plan_from_json(std::string_view text) {
-    return base::from_record<plan::Plan>(in_todays_keys(text), schema, {},
-                                         base::UnknownKeys::refused)
+base::Result<Plan> plan_from_json(std::string_view text) {
+    return base::from_record<Plan>(in_todays_keys(text), schema, {}, base::UnknownKeys::refused)
         .map_error([](const base::Error& fault) {
             return base::Error{.what = "this is not a plan of this release: " + fault.what,
                                .where = {},
@@ -373,8 +372,8 @@ base::Result<plan::Plan> plan_from_json(std::string_view text) {
         });
 }
 
-base::Result<plan::Plan> read_plan(const std::string& path, const std::string& digest,
-                                   std::optional<int> array_task) {
+base::Result<Plan> read_plan(const std::string& path, const std::string& digest,
+                             std::optional<int> array_task) {
     auto text = base::read_file(path, size_limit);
     if (!text) {
         text.error().hint =
@@ -400,4 +399,4 @@ base::Result<plan::Plan> read_plan(const std::string& path, const std::string& d
     return plan;
 }
 
-}  // namespace batchai::record
+}  // namespace batchai::plan
