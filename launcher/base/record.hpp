@@ -19,24 +19,35 @@
 #include "base/timestamp.hpp"
 
 // Structs as JSON records. A struct is described once, by a table of its fields, which serves for
-// reading and writing:
+// reading, for writing and for visiting its texts:
 //
-//     template <>
-//     struct base::RecordOf<Phase> {
+//     struct Phase {
+//         std::string name;
 //         static constexpr auto fields = std::tuple{base::field("name", &Phase::name), …};
 //     };
 //
-// Members may be bool, int, int64, std::string, Time, minutes, Value, an enum with WordsOf, another
-// described struct, or an optional (null), vector (array) or map from string (object) of these.
+// An enum is described by a function beside it:
+//
+//     constexpr auto json_words(EndedBy /*type*/) {
+//         return std::array{std::pair{std::string_view("program"), EndedBy::program}, …};
+//     }
+//
+// Members may be bool, int, int64, std::string, Time, minutes, Value, an enum with its words,
+// another described struct, or an optional (null), vector (array) or map from string (object) of
+// these.
 namespace batchai::base {
 
-// Specialised for each described struct.
+// May be specialised for a struct that cannot have its table itself.
 template <typename Struct>
-struct RecordOf;
+struct RecordOf {
+    static constexpr const auto& fields = Struct::fields;
+};
 
-// Specialised for each enum that is used in a record. `words` is an array of (word, value) pairs.
+// The same for an enum. `words` is an array of (word, value) pairs.
 template <typename Enum>
-struct WordsOf;
+struct WordsOf {
+    static constexpr auto words = json_words(Enum{});
+};
 
 template <typename Struct, typename Member>
 struct RecordField {
@@ -137,6 +148,30 @@ Value to_value(const T& from) {
             },
             RecordOf<T>::fields);
         return Value(std::move(out));
+    }
+}
+
+template <typename T, typename Visit>
+void each_text(T& from, const Visit& visit) {
+    using Type = std::remove_const_t<T>;
+    if constexpr (std::is_same_v<Type, std::string>) {
+        visit(from);
+    } else if constexpr (is_optional<Type>) {
+        if (from) record_detail::each_text(*from, visit);
+    } else if constexpr (is_vector<Type>) {
+        for (auto& item : from)
+            record_detail::each_text(item, visit);
+    } else if constexpr (is_map<Type>) {
+        for (auto& [key, item] : from)
+            record_detail::each_text(item, visit);
+    } else if constexpr (!std::is_arithmetic_v<Type> && !std::is_enum_v<Type> &&
+                         !std::is_same_v<Type, Time> &&
+                         !std::is_same_v<Type, std::chrono::minutes>) {
+        std::apply(
+            [&](const auto&... fields) {
+                (record_detail::each_text(from.*(fields.member), visit), ...);
+            },
+            RecordOf<Type>::fields);
     }
 }
 
@@ -252,8 +287,9 @@ class Reader {
         return true;
     }
 
-    template <typename Struct, typename Member>
-    bool read_field(const Value& from, Struct& into, const RecordField<Struct, Member>& field,
+    // A struct may have fields of its base class.
+    template <typename Struct, typename Base, typename Member>
+    bool read_field(const Value& from, Struct& into, const RecordField<Base, Member>& field,
                     const std::string& place) {
         const std::string here = joined(place, field.key);
         const Value* const value = member(from, field.key);
@@ -309,6 +345,13 @@ template <typename T>
     record_detail::Reader reader(unknown_keys);
     if (!reader.read(from, defaults, {})) return fail(reader.fault());
     return defaults;
+}
+
+// Calls `visit` with each text of a described struct: all strings, also those in optionals, arrays,
+// maps and other structs, but not the keys of maps.
+template <typename T, typename Visit>
+void each_text(T& record, const Visit& visit) {
+    record_detail::each_text(record, visit);
 }
 
 }  // namespace batchai::base

@@ -158,13 +158,6 @@ base::Result<bool> is_there(const std::string& path, int owner) {
     return true;
 }
 
-void keep_private(const std::string& path) {
-    struct stat status {};
-    if (lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
-        status.st_uid == geteuid() && (status.st_mode & 077U) != 0)
-        static_cast<void>(chmod(path.c_str(), 0400));
-}
-
 void note_use(const std::string& path) {
     utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
 }

@@ -63,7 +63,7 @@ using InUse = std::function<std::set<std::string>()>;
 // Compares two digests without regard to where the images are.
 [[nodiscard]] bool same_digits(std::string_view left, std::string_view right);
 
-// The `owner` that trusts nobody but the user and root; see plan::Container::root_owner.
+// The `owner` that trusts nobody but the user and root; see FrozenImage::root_owner.
 inline constexpr int nobody_else = -1;
 
 // Refuses a directory into which somebody other than the user, root and `owner` could have put
@@ -78,10 +78,6 @@ inline constexpr int nobody_else = -1;
 
 // Returns whether the file exists. A file that exists but cannot be trusted is an error.
 [[nodiscard]] base::Result<bool> is_there(const std::string& path, int owner = nobody_else);
-
-// Sets the mode of an image of the user's own to 0400, because older releases let everybody read
-// it. Best effort.
-void keep_private(const std::string& path);
 
 // Sets the time of last use of an image to now. Best effort.
 void note_use(const std::string& path);

@@ -227,12 +227,11 @@ base::Result<Access> access_for(const Reference& reference, const site::Site& si
     return access;
 }
 
-base::Result<Access> access_of_job(const plan::Container& container,
-                                   const std::string& plan_directory) {
+base::Result<Access> access_of_job(const FrozenImage& frozen, const std::string& plan_directory) {
     constexpr std::string_view transport = "docker://";
-    if (!container.source.starts_with(transport)) return Access{};
-    const std::string rest = container.source.substr(transport.size());
-    Access access = plain_access(rest.substr(0, rest.find('/')), container.insecure_registry);
+    if (!frozen.source.starts_with(transport)) return Access{};
+    const std::string rest = frozen.source.substr(transport.size());
+    Access access = plain_access(rest.substr(0, rest.find('/')), frozen.insecure_registry);
     const std::string file = auth_file_of_job(plan_directory);
     if (::access(file.c_str(), R_OK) == 0) {
         access.auth_file = file;

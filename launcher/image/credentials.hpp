@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "image/frozen.hpp"
 #include "image/reference.hpp"
-#include "plan/plan.hpp"
 #include "site/site.hpp"
 
 // Credentials for registries. skopeo gets them in files of mode 0600, never in its arguments.
@@ -82,7 +82,7 @@ struct Access {
 
 // Used for the image of a plan: takes the file that the submission left in the plan's directory if
 // it exists, else the user's own files.
-[[nodiscard]] base::Result<Access> access_of_job(const plan::Container& container,
+[[nodiscard]] base::Result<Access> access_of_job(const FrozenImage& frozen,
                                                  const std::string& plan_directory);
 
 }  // namespace batchai::image

@@ -25,9 +25,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds between_attempts{250};
 
 // Checks a root that is a file or directory of the user's own, which is never imported.
-base::Result<Ensured> look_for_root(const plan::Container& container) {
-    if (access(container.root.c_str(), R_OK) == 0) return Ensured::was_there;
-    return base::fail(fmt::format("cannot be read here: {}", std::strerror(errno)), container.root,
+base::Result<Ensured> look_for_root(const FrozenImage& frozen) {
+    if (access(frozen.root.c_str(), R_OK) == 0) return Ensured::was_there;
+    return base::fail(fmt::format("cannot be read here: {}", std::strerror(errno)), frozen.root,
                       "the image must be on a file system that every node sees",
                       base::ExitCode::not_found);
 }
@@ -45,14 +45,13 @@ base::Result<void> make_import_directory(const std::string& directory, int owner
 }
 
 // Returns the lease, or nothing if another process has imported the image in the meantime.
-base::Result<std::optional<Lease>> get_lease(const plan::Container& container,
-                                             const std::string& lock,
+base::Result<std::optional<Lease>> get_lease(const FrozenImage& frozen, const std::string& lock,
                                              const EnsureOptions& options) {
     LeaseSeeker seeker(lock);
     const Clock::time_point end = Clock::now() + options.deadline;
     while (true) {
         auto lease = TRY(seeker.attempt());
-        if (TRY(is_there(container.root, container.root_owner))) return std::nullopt;
+        if (TRY(is_there(frozen.root, frozen.root_owner))) return std::nullopt;
         if (lease) return lease;
         TRY(check_interrupted(options.watch));
         const base::Holder& holder = seeker.holder();
@@ -62,9 +61,9 @@ base::Result<std::optional<Lease>> get_lease(const plan::Container& container,
         if (Clock::now() > end)
             return base::fail(fmt::format("{} did not finish its import within {} s", importer,
                                           options.deadline.count()),
-                              container.image, fmt::format("remove {}", lock),
+                              frozen.image, fmt::format("remove {}", lock),
                               base::ExitCode::timed_out);
-        if (options.show) options.show({container.image, Stage::waiting, 0, 0, importer});
+        if (options.show) options.show({frozen.image, Stage::waiting, 0, 0, importer});
         if (options.watch.tick) options.watch.tick();
         std::this_thread::sleep_for(between_attempts);
     }
@@ -72,21 +71,20 @@ base::Result<std::optional<Lease>> get_lease(const plan::Container& container,
 
 }  // namespace
 
-base::Result<Ensured> ensure(const plan::Container& container, const Access& access,
+base::Result<Ensured> ensure(const FrozenImage& frozen, const Access& access,
                              const EnsureOptions& options) {
-    if (container.digest.empty()) return look_for_root(container);
-    if (TRY(is_there(container.root, container.root_owner))) {
-        note_use(container.root);
-        if (container.root_owner == nobody_else) keep_private(container.root);
+    if (frozen.digest.empty()) return look_for_root(frozen);
+    if (TRY(is_there(frozen.root, frozen.root_owner))) {
+        note_use(frozen.root);
         return Ensured::was_there;
     }
-    const std::string directory = fs::path(container.root).parent_path().string();
-    TRY(make_import_directory(directory, container.root_owner));
-    const std::string stem = entry_stem(container.digest);
+    const std::string directory = fs::path(frozen.root).parent_path().string();
+    TRY(make_import_directory(directory, frozen.root_owner));
+    const std::string stem = entry_stem(frozen.digest);
     const std::string imports = directory + "/.import";
-    auto lease = TRY(get_lease(container, fmt::format("{}/{}.lock", imports, stem), options));
+    auto lease = TRY(get_lease(frozen, fmt::format("{}/{}.lock", imports, stem), options));
     if (!lease) {
-        note_use(container.root);
+        note_use(frozen.root);
         return Ensured::imported_by_another;
     }
     Lease& held = *lease;
@@ -96,15 +94,15 @@ base::Result<Ensured> ensure(const plan::Container& container, const Access& acc
                           if (options.watch.tick) options.watch.tick();
                       },
                       options.watch.interrupted};
-    TRY(import_image({.image = container.image,
-                      .digest = container.digest,
-                      .source = container.source,
-                      .root = container.root,
-                      .for_all = container.root_owner != nobody_else,
+    TRY(import_image({.image = frozen.image,
+                      .digest = frozen.digest,
+                      .source = frozen.source,
+                      .root = frozen.root,
+                      .for_all = frozen.root_owner != nobody_else,
                       .token = held.token(),
                       .access = access},
                      watch, options.show));
-    shrink(directory, options.limit, container.digest, options.in_use);
+    shrink(directory, options.limit, frozen.digest, options.in_use);
     return Ensured::imported;
 }
 

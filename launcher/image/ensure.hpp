@@ -8,8 +8,8 @@
 #include "image/cache.hpp"
 #include "image/command.hpp"
 #include "image/credentials.hpp"
+#include "image/frozen.hpp"
 #include "image/progress.hpp"
-#include "plan/plan.hpp"
 
 namespace batchai::image {
 
@@ -23,10 +23,10 @@ struct EnsureOptions {
     std::chrono::seconds deadline = std::chrono::hours(2);  // for another process's import
 };
 
-// Makes sure that the container's root file system exists. If it does, this returns at once and
+// Makes sure that the image's root file system exists. If it does, this returns at once and
 // takes no lock. Otherwise the image is imported: of all processes on all hosts that want the same
 // image, one imports it and the others wait.
-[[nodiscard]] base::Result<Ensured> ensure(const plan::Container& container, const Access& access,
+[[nodiscard]] base::Result<Ensured> ensure(const FrozenImage& frozen, const Access& access,
                                            const EnsureOptions& options);
 
 }  // namespace batchai::image

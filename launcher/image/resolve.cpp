@@ -128,24 +128,24 @@ base::Result<std::optional<std::string>> file_in_squashfs(const std::string& ima
         path);
 }
 
-void add_variable(const std::string& entry, plan::Container& container) {
+void add_variable(const std::string& entry, FrozenImage& frozen) {
     const std::size_t sign = entry.find('=');
     if (sign == 0 || sign == std::string::npos) return;
-    container.environment.push_back({entry.substr(0, sign), entry.substr(sign + 1)});
+    frozen.environment.push_back({entry.substr(0, sign), entry.substr(sign + 1)});
 }
 
-base::Result<void> read_squashfs(plan::Container& container, const Watch& watch) {
-    const auto rc = TRY(file_in_squashfs(container.root, start_script_path, watch));
+base::Result<void> read_squashfs(FrozenImage& frozen, const Watch& watch) {
+    const auto rc = TRY(file_in_squashfs(frozen.root, start_script_path, watch));
     const auto script = rc ? read_start_script(*rc) : std::nullopt;
-    const auto variables = TRY(file_in_squashfs(container.root, environment_path, watch));
+    const auto variables = TRY(file_in_squashfs(frozen.root, environment_path, watch));
     if (variables) {
         for (const std::string& entry : read_environment_file(*variables, !script))
-            add_variable(entry, container);
+            add_variable(entry, frozen);
     }
     if (!script) return {};
     // enroot writes "/" for an image that names no directory.
-    if (script->working_directory != "/") container.working_directory = script->working_directory;
-    container.entrypoint = script->entrypoint;
+    if (script->working_directory != "/") frozen.working_directory = script->working_directory;
+    frozen.entrypoint = script->entrypoint;
     return {};
 }
 
@@ -182,11 +182,11 @@ base::Result<std::string> raw_manifest(const std::string& source, const std::str
     return ask("--raw", source, image, access, watch);
 }
 
-base::Result<void> read_config(const std::string& text, plan::Container& container) {
+base::Result<void> read_config(const std::string& text, FrozenImage& frozen) {
     const auto unreadable = [&](const std::string& why) {
-        return base::fail("has a configuration that cannot be read: " + why, container.image);
+        return base::fail("has a configuration that cannot be read: " + why, frozen.image);
     };
-    const auto document = base::parse_json(text, container.image);
+    const auto document = base::parse_json(text, frozen.image);
     if (!document) return unreadable(document.error().what);
     const base::Value& config = (*document)["config"];
     std::string system = "linux";
@@ -200,11 +200,11 @@ base::Result<void> read_config(const std::string& text, plan::Container& contain
     reader.read(config["WorkingDir"], directory, "config.WorkingDir");
     if (!reader.fault().empty()) return unreadable(reader.fault());
     if (system != "linux")
-        return base::fail(fmt::format("is made for {}, not for Linux", system), container.image);
+        return base::fail(fmt::format("is made for {}, not for Linux", system), frozen.image);
     for (const std::string& entry : environment.value_or(std::vector<std::string>()))
-        add_variable(entry, container);
-    container.entrypoint = entrypoint.value_or(std::vector<std::string>());
-    container.working_directory = directory.value_or("");
+        add_variable(entry, frozen);
+    frozen.entrypoint = entrypoint.value_or(std::vector<std::string>());
+    frozen.working_directory = directory.value_or("");
     return {};
 }
 
@@ -224,16 +224,16 @@ namespace {
 // Takes a squashfs file or a directory as it is.
 base::Result<Resolved> resolve_root(const Reference& reference, const std::string& written,
                                     const Watch& watch) {
-    Resolved resolved{.container = {.image = written}, .notices = {}};
-    plan::Container& container = resolved.container;
-    container.root = absolute(reference.path);
-    container.root_is_directory = reference.kind == Kind::directory;
-    if (container.root_is_directory) {
-        TRY(check_directory(container.root));
+    Resolved resolved{.frozen = {.image = written}, .notices = {}};
+    FrozenImage& frozen = resolved.frozen;
+    frozen.root = absolute(reference.path);
+    frozen.root_is_directory = reference.kind == Kind::directory;
+    if (frozen.root_is_directory) {
+        TRY(check_directory(frozen.root));
         return resolved;
     }
-    TRY(check_squashfs(container.root));
-    if (const auto read = read_squashfs(container, watch); !read)
+    TRY(check_squashfs(frozen.root));
+    if (const auto read = read_squashfs(frozen, watch); !read)
         resolved.notices.push_back(
             fmt::format("the variables that {} may have for its programs are not set: {}",
                         base::printable(written), read.error().text()));
@@ -245,24 +245,24 @@ base::Result<Resolved> resolve_root(const Reference& reference, const std::strin
 base::Result<Resolved> resolve(const Reference& reference, const std::string& written,
                                const Places& places, const Access& access, const Watch& watch) {
     if (!reference.is_imported()) return resolve_root(reference, written, watch);
-    Resolved resolved{.container = {.image = written}, .notices = {}};
-    plan::Container& container = resolved.container;
+    Resolved resolved{.frozen = {.image = written}, .notices = {}};
+    FrozenImage& frozen = resolved.frozen;
     auto manifest = TRY(raw_manifest(source_of(reference), written, access, watch));
     const std::string digest = digest_of(manifest);
-    container.digest = reference.kind == Kind::registry ? digest : local_digest(digest);
-    container.source = pinned_source(reference, digest);
-    manifest = TRY(
-        manifest_for_this_machine(std::move(manifest), container.source, written, access, watch));
+    frozen.digest = reference.kind == Kind::registry ? digest : local_digest(digest);
+    frozen.source = pinned_source(reference, digest);
+    manifest =
+        TRY(manifest_for_this_machine(std::move(manifest), frozen.source, written, access, watch));
     if (const std::string why = why_not_an_image(manifest); !why.empty())
         return base::fail(base::printable(why), written);
-    const auto config = TRY(ask("--config", container.source, written, access, watch));
-    TRY(read_config(config, container));
-    Root root = TRY(choose_root(places, container.digest));
-    container.root = std::move(root.path);
-    container.root_owner = root.owner;
+    const auto config = TRY(ask("--config", frozen.source, written, access, watch));
+    TRY(read_config(config, frozen));
+    Root root = TRY(choose_root(places, frozen.digest));
+    frozen.root = std::move(root.path);
+    frozen.root_owner = root.owner;
     // There is no limit for the shared directory, because nothing is ever removed from it.
-    if (root.owner == nobody_else) container.cache_limit = places.limit;
-    container.insecure_registry = access.insecure;
+    if (root.owner == nobody_else) frozen.cache_limit = places.limit;
+    frozen.insecure_registry = access.insecure;
     return resolved;
 }
 

@@ -8,13 +8,13 @@
 #include "image/cache.hpp"
 #include "image/command.hpp"
 #include "image/credentials.hpp"
+#include "image/frozen.hpp"
 #include "image/reference.hpp"
-#include "plan/plan.hpp"
 
 namespace batchai::image {
 
 struct Resolved {
-    plan::Container container;         // has everything that a container takes from its image
+    FrozenImage frozen;
     std::vector<std::string> notices;  // sentences about what the user may not expect of the image
 };
 
@@ -26,8 +26,8 @@ struct Resolved {
                                              const Places& places, const Access& access,
                                              const Watch& watch);
 
-// Reads the image's configuration, as `skopeo inspect --config` prints it, into `container`.
-[[nodiscard]] base::Result<void> read_config(const std::string& text, plan::Container& container);
+// Reads the image's configuration, as `skopeo inspect --config` prints it, into `frozen`.
+[[nodiscard]] base::Result<void> read_config(const std::string& text, FrozenImage& frozen);
 
 // Returns the image's manifest, byte for byte. Its SHA-256 is the digest.
 [[nodiscard]] base::Result<std::string> raw_manifest(const std::string& source,

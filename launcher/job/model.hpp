@@ -10,10 +10,12 @@
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/json.hpp"
+#include "base/record.hpp"
 
 // The contents of a job.json as typed values: `properties` of Batch AI's schema 2018-05-01, and the
 // keys that only the two older schemas have. Strings are as written: no variable is expanded. A
@@ -409,6 +411,11 @@ enum class SweepMode : std::uint8_t {
     list,    // the first value of each parameter, then the second of each, …
     random,  // as many drawn points as "samples" says
 };
+constexpr auto json_words(SweepMode /*type*/) {
+    return std::array{std::pair{std::string_view("grid"), SweepMode::grid},
+                      std::pair{std::string_view("list"), SweepMode::list},
+                      std::pair{std::string_view("random"), SweepMode::random}};
+}
 
 // A parameter, and where its values come from.
 struct SweepParameter {
@@ -422,8 +429,20 @@ struct SweepParameter {
 };
 
 enum class MetricGoal : std::uint8_t { min, max };
+constexpr auto json_words(MetricGoal /*type*/) {
+    return std::array{std::pair{std::string_view("min"), MetricGoal::min},
+                      std::pair{std::string_view("max"), MetricGoal::max}};
+}
 enum class MetricTake : std::uint8_t { last, best };
+constexpr auto json_words(MetricTake /*type*/) {
+    return std::array{std::pair{std::string_view("last"), MetricTake::last},
+                      std::pair{std::string_view("best"), MetricTake::best}};
+}
 enum class MetricRanks : std::uint8_t { first, all };
+constexpr auto json_words(MetricRanks /*type*/) {
+    return std::array{std::pair{std::string_view("first"), MetricRanks::first},
+                      std::pair{std::string_view("all"), MetricRanks::all}};
+}
 
 // The number by which the points of a sweep are compared.
 struct SweepMetric {
@@ -432,6 +451,11 @@ struct SweepMetric {
     MetricTake take = MetricTake::last;
     MetricRanks ranks = MetricRanks::first;
     bool operator==(const SweepMetric&) const = default;
+
+    // In sweep.json, where the points of a sweep are kept.
+    static constexpr auto fields = std::tuple{
+        base::field("pattern", &SweepMetric::pattern), base::field("goal", &SweepMetric::goal),
+        base::field("take", &SweepMetric::take), base::field("ranks", &SweepMetric::ranks)};
 };
 
 struct SweepSettings {

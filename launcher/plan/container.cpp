@@ -14,6 +14,7 @@
 
 #include "base/text.hpp"
 #include "image/reference.hpp"
+#include "plan/make.hpp"
 #include "plan/planning.hpp"
 
 namespace batchai::plan {
@@ -171,7 +172,8 @@ void plan_container(Planning& planning) {
     check_reference(planning, *settings);
     check_credentials(planning, *settings);
     Container& container = planning.plan.container.emplace();
-    if (planning.submission.image) container = *planning.submission.image;
+    if (planning.submission.image)
+        static_cast<image::FrozenImage&>(container) = *planning.submission.image;
     offer_image_environment(planning, container);
     container.image = settings->image;
     if (settings->shm_size) container.shm_bytes = memory_bytes(*settings->shm_size);

@@ -2,18 +2,65 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
-#include "job/model.hpp"
-#include "plan/plan.hpp"
-#include "site/site.hpp"
+#include "base/record.hpp"
+#include "base/variable.hpp"
+#include "image/frozen.hpp"
+
+namespace batchai::plan {
+
+using base::Variable;
+
+struct Plan;
+
+// A directory or file of each node that the container also has, besides what every container needs.
+struct HostBind {
+    std::string source;  // absolute, on the node
+    std::string target;  // absolute, in the container
+    bool read_only = false;
+    bool optional = false;  // skipped on a node without this source
+
+    bool operator==(const HostBind&) const = default;
+
+    static constexpr auto fields = std::tuple{base::field("source", &HostBind::source),
+                                              base::field("target", &HostBind::target),
+                                              base::field("readOnly", &HostBind::read_only),
+                                              base::field("optional", &HostBind::optional)};
+};
+
+// The container that every process of the job runs in: the image, and what the job and the site
+// make of it.
+struct Container : image::FrozenImage {
+    std::int64_t shm_bytes = 0;   // size of /dev/shm; 0: use that of the node
+    bool ranks_as_root = false;   // ranks run as root in the container, not as the user
+    std::vector<HostBind> binds;  // the site's
+    bool inject = true;           // the node's libmpi_bridge is mounted in it
+
+    bool operator==(const Container&) const = default;
+
+    static constexpr auto fields = std::tuple{
+        base::field("image", &Container::image), base::field("digest", &Container::digest),
+        base::field("source", &Container::source), base::field("root", &Container::root),
+        base::field("rootIsDirectory", &Container::root_is_directory),
+        base::field("insecureRegistry", &Container::insecure_registry),
+        base::field("cacheLimit", &Container::cache_limit).within(0),
+        base::field("environment", &Container::environment),
+        base::field("entrypoint", &Container::entrypoint),
+        base::field("workingDirectory", &Container::working_directory),
+        base::field("shmBytes", &Container::shm_bytes).within(0),
+        base::field("ranksAsRoot", &Container::ranks_as_root),
+        base::field("binds", &Container::binds), base::field("inject", &Container::inject),
+        // -1: no owner is trusted but the user and root.
+        base::field("rootOwner", &Container::root_owner).within(-1)};
+};
 
 // How a container's environment is made from the one that Slurm brings from the submitting host.
 // The planner expands $NAME from this environment and the nodes set it, so both use these
 // functions.
-
-namespace batchai::plan {
 
 // Variables with paths and settings of the submitting host's software. That software is not in the
 // container, so the variables are not passed on to it. They are set in a container only if the
@@ -23,11 +70,6 @@ namespace batchai::plan {
 // Returns the variables that the image sets. The variables that name the user are left out, because
 // the user is the same inside the container as outside. PATH is always set.
 [[nodiscard]] std::vector<Variable> image_environment(const Container& container);
-
-// Returns whether the planner has nothing against the name of the image, its registry and its
-// credentials, so that the image may be asked for before the job is planned.
-[[nodiscard]] bool may_ask_for_image(const job::ContainerSettings& settings,
-                                     const site::Site& site);
 
 // Returns the image that the plan declares to slurmctld; empty for a job without a container.
 [[nodiscard]] std::string_view declared_image(const Plan& plan);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "image/frozen.hpp"
 #include "job/model.hpp"
 #include "job/parse.hpp"
 #include "job/syntax/diagnostic.hpp"
@@ -57,7 +58,7 @@ struct Submission {
     SlurmChoices slurm;
     // What the registry says about the image of containerSettings, and where the image's root will
     // be. Absent if the registry was not asked. The plan can then be shown, but not run.
-    std::optional<Container> image;
+    std::optional<image::FrozenImage> image;
     // Further variables that paths and the values of environmentVariables may refer to ("PATH" in
     // "/opt/bin:$PATH"): the submitter's environment, which sbatch passes on to the job. Only
     // values that are referred to get into the plan. For a job in a container the image's variables
@@ -81,6 +82,11 @@ struct Made {
 // (job::apply_storage_account).
 [[nodiscard]] Made make(const job::JobSpec& spec, const job::PositionTable& positions,
                         const site::Site& site, const Submission& submission);
+
+// Returns whether the planner has nothing against the name of the image, its registry and its
+// credentials, so that the image may be asked for before the job is planned.
+[[nodiscard]] bool may_ask_for_image(const job::ContainerSettings& settings,
+                                     const site::Site& site);
 
 // Returns the options that the site gives to each job, before those of a VM size.
 [[nodiscard]] std::vector<SlurmOption> site_options(const site::Site& site);

@@ -1,20 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include <chrono>
-#include <csignal>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
-#include "base/error.hpp"
+#include "base/record.hpp"
+#include "base/variable.hpp"
+#include "plan/allocation.hpp"
+#include "plan/container.hpp"
+#include "plan/mount.hpp"
+#include "plan/steps.hpp"
 
 // A Plan is everything that a job needs to run. It is computed once, at submission. It is a value
 // that can be printed (--dry-run), compared, stored as JSON beside the job, and read back on every
 // node. It has paths, sizes and variables; it makes no Slurm call and has no values of secrets.
+//
+// allocation.hpp has what it asks of Slurm, mount.hpp its volumes, container.hpp its container, and
+// steps.hpp what it runs. Each struct has the table of its keys in plan.json, so a new member needs
+// a line in that table and nothing else: the file (plan_file.hpp) and the copies for array tasks
+// and nodes (relocate.hpp) follow from it.
 namespace batchai::plan {
+
+// Returns the value of a variable, or null. If the variable is set more than once, the last value
+// counts, as in the job's environment.
+[[nodiscard]] const std::string* last_value(const std::vector<Variable>& environment,
+                                            std::string_view name);
 
 // The job's place in the resource model. It is part of the job's paths and of its comment in Slurm.
 struct Identity {
@@ -30,103 +43,15 @@ struct Identity {
     // (jobOutputDirectoryPathSegment of Batch AI).
     [[nodiscard]] std::string path_segment() const;
     bool operator==(const Identity&) const = default;
-};
 
-struct Variable {
-    std::string name;
-    std::string value;
-
-    bool operator==(const Variable&) const = default;
-};
-
-// Returns the value of a variable, or null. If the variable is set more than once, the last value
-// counts, as in the job's environment.
-[[nodiscard]] const std::string* last_value(const std::vector<Variable>& environment,
-                                            std::string_view name);
-
-// The nice value for the schedulingPriority normal, which is also that of a file without this key.
-constexpr int normal_nice = 100;
-
-// Who has chosen an option of Slurm. These are in the order of precedence: an option of a later
-// origin replaces one of an earlier origin.
-enum class Origin : std::uint8_t {
-    launcher,
-    site,          // site.lua, or a default of it
-    vm_size,       // the VM size of the job's cluster, in site.lua
-    user_config,   // the user's config.toml
-    job_file,      // job.json
-    flag,          // an option of `job create`
-    sbatch_words,  // the words after "--" of `job create`
-};
-
-// An option of sbatch, by its long name without the dashes.
-struct SlurmOption {
-    std::string name;
-    std::string value;  // empty: the option has none
-    Origin origin = Origin::launcher;
-    // An option that the user gives to sbatch, srun or salloc wins over this one. If this is set,
-    // the value is the job file's, and the user's must be the same.
-    bool must_agree = false;
-    // The key of job.json that the value comes from, if it is not in "slurm".
-    std::string_view key = {};
-
-    bool operator==(const SlurmOption&) const = default;
-};
-
-// What the job asks of Slurm. Zero means that it does not ask for this.
-struct Allocation {
-    int nodes = 1;
-    int processes = 1;           // ranks on all nodes together
-    int processes_per_node = 1;  // at most, on any node
-    int cpus_per_process = 0;
-    int nice = normal_nice;  // schedulingPriority: low 1000, high 0 (users cannot ask for less)
-    std::chrono::minutes time_limit{0};
-    // What the site, the user's defaults, the job file and the command line choose of Slurm's other
-    // options. Each name is there once, with the choice that takes precedence.
-    std::vector<SlurmOption> options;
-
-    bool operator==(const Allocation&) const = default;
-};
-
-enum class MountScope { job, cluster };
-
-// Remote storage that rclone shows as a directory. Each node runs its own rclone, as the user.
-struct RemoteVolume {
-    std::string backend;            // rclone's name for it: "smb", "azureblob", "webdav", …
-    std::string path;               // share or container, then the directory in it
-    std::vector<Variable> options;  // of the backend, by rclone's names; without secrets
-    std::string secret_option;      // option that takes the credential; empty: there is none
-    // Where the credential is: an entry of "secrets.json" in the plan's directory (mode 0600), or a
-    // file that the site names. One of the two is set if secret_option is.
-    std::string secret_name;
-    std::string credentials_file;
-    int file_mode = 0777;
-    int directory_mode = 0777;
-
-    bool operator==(const RemoteVolume&) const = default;
-};
-
-// A directory of the host, or remote storage, that is mounted below the job's (or cluster's) mount
-// root. Only the job's private mount namespace has the mount.
-struct Mount {
-    std::string kind;    // the key in job.json: "azureFileShares", "fileServers", …
-    std::string name;    // the user's name for it in messages: a URL or share name
-    std::string source;  // absolute directory on every node; empty for remote storage
-    std::string target;  // relative, below the mount root; no "." or ".." component
-    MountScope scope = MountScope::job;
-    bool read_only = false;
-    // The source is in the launcher's default storage and is made on first use. Any other source
-    // that is missing is an error.
-    bool create_source = false;
-    // The part of `source` that is trusted. The rest comes from the job file, and no symbolic link
-    // in it may lead out of this part. Empty: all of `source` is trusted.
-    std::string source_root;
-    bool no_execute = false;
-    std::optional<RemoteVolume> remote;
-    int mount_seconds = 20;   // timeout for mounting
-    int flush_seconds = 300;  // timeout for storing the rest on remote storage when a step ends
-
-    bool operator==(const Mount&) const = default;
+    static constexpr auto fields =
+        std::tuple{base::field("subscription", &Identity::subscription),
+                   base::field("resourceGroup", &Identity::resource_group),
+                   base::field("workspace", &Identity::workspace),
+                   base::field("experiment", &Identity::experiment),
+                   base::field("job", &Identity::job),
+                   base::field("cluster", &Identity::cluster),
+                   base::field("uuid", &Identity::uuid)};
 };
 
 // The directories of a job. A "node path" is local to each node. A "host path" is on a shared file
@@ -147,6 +72,17 @@ struct Directories {
     std::string stdouterr_host;
 
     bool operator==(const Directories&) const = default;
+
+    static constexpr auto fields =
+        std::tuple{base::field("nodeRoot", &Directories::node_root),
+                   base::field("jobTemp", &Directories::job_temp),
+                   base::field("mountRoot", &Directories::mount_root),
+                   base::field("jobMountRoot", &Directories::job_mount_root),
+                   base::field("jobDirectory", &Directories::job_directory),
+                   base::field("planDirectory", &Directories::plan_directory),
+                   base::field("sharedJobTemp", &Directories::shared_job_temp),
+                   base::field("stdouterr", &Directories::stdouterr),
+                   base::field("stdouterrHost", &Directories::stdouterr_host)};
 };
 
 // One of outputDirectories. If `create` is set, it is made before the preparation step.
@@ -157,167 +93,12 @@ struct OutputDirectory {
     bool create = true;
 
     bool operator==(const OutputDirectory&) const = default;
+
+    static constexpr auto fields = std::tuple{base::field("id", &OutputDirectory::id),
+                                              base::field("path", &OutputDirectory::path),
+                                              base::field("pathHost", &OutputDirectory::path_host),
+                                              base::field("create", &OutputDirectory::create)};
 };
-
-// A directory or file of each node that the container also has, besides what every container needs.
-struct HostBind {
-    std::string source;  // absolute, on the node
-    std::string target;  // absolute, in the container
-    bool read_only = false;
-    bool optional = false;  // skipped on a node without this source
-
-    bool operator==(const HostBind&) const = default;
-};
-
-// The container that every process of the job runs in. The image's configuration is frozen here at
-// submission, so that every node and every attempt runs the same container.
-struct Container {
-    std::string image;  // as the user wrote it, for messages
-    // "sha256:…" or "local:…" of the image's manifest, see image/cache.hpp; empty for a squashfs
-    // file or a directory.
-    std::string digest;
-    // The source of the import in skopeo's notation, pinned to the digest if that is possible:
-    // "docker://registry/repository@sha256:…", "oci:/dir:tag". Empty without a digest.
-    std::string source;
-    // Host path of a squashfs file, or of a directory that is a root file system. With a digest it
-    // is a file in the image cache, which is made before the first step needs it.
-    std::string root;
-    bool root_is_directory = false;
-    // For the import at the job's start, if the image is no longer in the cache by then.
-    bool insecure_registry = false;       // no TLS, or certificates are not checked
-    std::int64_t cache_limit = 0;         // limit in bytes of the directory of `root`; 0: none
-    std::vector<Variable> environment;    // the image's own
-    std::vector<std::string> entrypoint;  // prepended to each command; empty: none, or not wanted
-    std::string working_directory;        // empty: that of the Slurm task, if the image has it
-    std::int64_t shm_bytes = 0;           // size of /dev/shm; 0: use that of the node
-    bool ranks_as_root = false;           // ranks run as root in the container, not as the user
-    std::vector<HostBind> binds;          // the site's
-    bool inject = true;                   // the node's libmpi_bridge is mounted in it
-    // If `root` is in the site's shared directory of images: the id of the user who fills that
-    // directory. -1: `root` is the user's own.
-    int root_owner = -1;
-
-    bool operator==(const Container&) const = default;
-};
-
-enum class StepKind {
-    preparation,  // once per node, before any rank
-    ranks,        // processes on all nodes, connected by PMIx
-    master,       // one process on the first node (customToolkitSettings)
-    // One process on each of the first nodes, beside the ranks (tensorFlowSettings). These
-    // processes do not end by themselves: they are ended after the ranks.
-    parameter_servers,
-};
-
-// One call of srun. `command` is the user's text with shell semantics and becomes one argument of
-// `/bin/bash -c`. Everything that the launcher adds to that text is quoted.
-struct Step {
-    StepKind kind = StepKind::ranks;
-    std::string command;
-    int processes = 1;
-    int processes_per_node = 1;
-    bool pmix = false;
-    // File names below stdouterr. "%N" stands for the node's name (one file per node), and "%t" for
-    // the number of the process (one file per rank).
-    std::string stdout_name;
-    std::string stderr_name;
-
-    bool operator==(const Step&) const = default;
-};
-
-// The setup task of the job's cluster, which each node does once after it has started.
-struct NodeSetup {
-    std::string command;  // for a shell
-    // Names the marker on the node. It depends on the task, so a changed task is done again.
-    std::string key;
-    std::string log_directory;  // host path; empty: the logs are among the job's
-
-    bool operator==(const NodeSetup&) const = default;
-};
-
-// When the job is run again after a failure.
-struct Retry {
-    std::vector<std::string> on;  // words of job::retry_causes, and exit codes: "75", "130-140"
-    int max = 3;                  // how often, at most
-    bool exclude_failed_nodes = false;
-    // Host path in which the job makes progress; empty: nobody looks.
-    std::string progress_directory;
-    int attempts_without_progress = 2;
-
-    bool operator==(const Retry&) const = default;
-};
-
-// The signal that the ranks get before the time limit, and when the job is pre-empted.
-struct Checkpoint {
-    int signal = 0;
-    int seconds_before = 0;
-
-    bool operator==(const Checkpoint&) const = default;
-};
-
-// Software of the nodes, or of the container, that each node sets up for the job's processes.
-struct Software {
-    std::vector<std::string> modules;       // in the order in which they are loaded
-    std::vector<std::string> module_paths;  // searched before others
-    bool purge = false;                     // unloads first what is loaded
-    // At most one of these four is set. Paths are as the job sees them.
-    std::string conda_environment;  // a name
-    std::string conda_prefix;
-    std::string venv;
-    std::string uv_project;
-    std::vector<std::string> uv_extras;
-    std::vector<std::string> uv_groups;
-    std::string python = "python3";  // whose version is recorded: what the ranks run
-    int seconds = 600;               // limit for all of it
-
-    bool operator==(const Software&) const = default;
-};
-
-// A copy of a directory, made when the job is submitted (launcher/snapshot).
-struct Snapshot {
-    std::string source;                // on the host that submits the job
-    std::string directory;             // host path of the copy
-    std::string working_directory;     // of the job's processes, in the copy; empty: Slurm's
-    std::vector<std::string> exclude;  // patterns of what is not copied
-    std::int64_t max_bytes = 0;
-    std::int64_t max_files = 0;
-
-    bool operator==(const Snapshot&) const = default;
-};
-
-// Is told of the job's end.
-struct Webhook {
-    std::string secret_name;  // entry of "secrets.json" that has the URL
-    bool text_only = false;
-    bool only_failures = false;
-    bool over_http = false;  // the site allows a URL without TLS
-
-    bool operator==(const Webhook&) const = default;
-};
-
-// The site's checks of the job's nodes, before the preparation.
-struct HealthChecks {
-    std::string directory;  // of the programs, on each node
-    int time_limit = 30;    // for each, in seconds
-    int total_time_limit = 120;
-    int retries = 2;  // how often the job is queued again when a node fails
-
-    bool operator==(const HealthChecks&) const = default;
-};
-
-// What a plan says of its sweep. The points themselves are in a file of their own, because every
-// process of a job reads the plan.
-struct SweepPoints {
-    std::vector<std::string> parameters;
-    int count = 1;
-    std::string digest;  // SHA-256 of the file with the points
-
-    bool operator==(const SweepPoints&) const = default;
-};
-
-// Slurm sends this signal to the batch script, which is `batchai run`, when it is time. It is one
-// that programs ignore unless they know better.
-inline constexpr int checkpoint_notice = SIGURG;
 
 struct Plan {
     Identity identity;
@@ -351,6 +132,28 @@ struct Plan {
     std::vector<std::string> notices;
 
     bool operator==(const Plan&) const = default;
+
+    static constexpr auto fields = std::tuple{base::field("identity", &Plan::identity),
+                                              base::field("toolType", &Plan::tool_type),
+                                              base::field("mpi", &Plan::mpi),
+                                              base::field("declaration", &Plan::declaration),
+                                              base::field("allocation", &Plan::allocation),
+                                              base::field("directories", &Plan::directories),
+                                              base::field("mounts", &Plan::mounts),
+                                              base::field("container", &Plan::container),
+                                              base::field("outputs", &Plan::outputs),
+                                              base::field("environment", &Plan::environment),
+                                              base::field("secretNames", &Plan::secret_names),
+                                              base::field("nodeSetup", &Plan::node_setup),
+                                              base::field("steps", &Plan::steps),
+                                              base::field("retry", &Plan::retry),
+                                              base::field("checkpoint", &Plan::checkpoint),
+                                              base::field("software", &Plan::software),
+                                              base::field("snapshot", &Plan::snapshot),
+                                              base::field("webhook", &Plan::webhook),
+                                              base::field("health", &Plan::health),
+                                              base::field("sweep", &Plan::sweep),
+                                              base::field("notices", &Plan::notices)};
 
     // Translates a path as the job sees it to a host path. The mount with the longest target wins,
     // by whole components. Returns nothing if the path is on node-local or remote storage.

@@ -15,8 +15,7 @@ namespace batchai::plan {
 // and one newline at the end.
 [[nodiscard]] std::string to_json(const Plan& plan);
 
-// Reads what this release and earlier ones have written with this schema: keys that came later have
-// their defaults. Refuses other schemas, other missing keys, unknown keys, and wrong types. The
+// Reads what to_json() wrote. Refuses other schemas, missing and unknown keys, and wrong types. The
 // error names the key.
 [[nodiscard]] base::Result<Plan> plan_from_json(std::string_view text);
 

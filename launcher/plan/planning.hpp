@@ -62,7 +62,7 @@ void plan_policy(Planning& planning);
 // Returns the image with its registry and tag, or its file or directory, as policies name it.
 // `found` is what is known of the image, if it was asked for.
 [[nodiscard]] std::string image_name(const job::ContainerSettings& settings,
-                                     const std::optional<Container>& found);
+                                     const std::optional<image::FrozenImage>& found);
 // Returns whether jobs may use the image; an empty name is that of a job without a container.
 [[nodiscard]] bool policy_allows(const site::Site& site, const std::string& image);
 // Plans inputs, outputs, logs and the whole environment. Needs the directories and the mounts.

@@ -95,7 +95,7 @@ std::string_view declared_image(const Plan& plan) {
 }
 
 std::string image_name(const job::ContainerSettings& settings,
-                       const std::optional<Container>& found) {
+                       const std::optional<image::FrozenImage>& found) {
     const auto reference = image::parse(settings.image, settings.server_url);
     if (!reference) return settings.image;
     if (reference->kind == image::Kind::registry) return reference->registry_name();

@@ -5,8 +5,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
+#include "base/record.hpp"
 #include "job/model.hpp"
 #include "plan/plan.hpp"
 
@@ -26,6 +28,13 @@ struct Sweep {
     std::optional<job::SweepMetric> metric;
 
     bool operator==(const Sweep&) const = default;
+
+    static constexpr auto fields = std::tuple{base::field("mode", &Sweep::mode),
+                                              base::field("seed", &Sweep::seed),
+                                              base::field("parameters", &Sweep::parameters),
+                                              base::field("maxConcurrent", &Sweep::max_concurrent),
+                                              base::field("metric", &Sweep::metric),
+                                              base::field("points", &Sweep::points)};
 };
 
 // Returns the points of settings that have no faults (job::fault_of). In a grid, the last parameter

@@ -2,7 +2,6 @@
 #include "plan/sweep_file.hpp"
 
 #include <algorithm>
-#include <tuple>
 
 #include <fmt/format.h>
 
@@ -10,60 +9,6 @@
 #include "base/ids.hpp"
 #include "base/record.hpp"
 #include "plan/relocate.hpp"
-
-namespace batchai::base {
-
-using namespace std::string_view_literals;
-using job::MetricGoal;
-using job::MetricRanks;
-using job::MetricTake;
-using job::SweepMetric;
-using job::SweepMode;
-using plan::Sweep;
-
-template <>
-struct WordsOf<SweepMode> {
-    static constexpr std::array words{std::pair{"grid"sv, SweepMode::grid},
-                                      std::pair{"list"sv, SweepMode::list},
-                                      std::pair{"random"sv, SweepMode::random}};
-};
-
-template <>
-struct WordsOf<MetricGoal> {
-    static constexpr std::array words{std::pair{"min"sv, MetricGoal::min},
-                                      std::pair{"max"sv, MetricGoal::max}};
-};
-
-template <>
-struct WordsOf<MetricTake> {
-    static constexpr std::array words{std::pair{"last"sv, MetricTake::last},
-                                      std::pair{"best"sv, MetricTake::best}};
-};
-
-template <>
-struct WordsOf<MetricRanks> {
-    static constexpr std::array words{std::pair{"first"sv, MetricRanks::first},
-                                      std::pair{"all"sv, MetricRanks::all}};
-};
-
-template <>
-struct RecordOf<SweepMetric> {
-    static constexpr auto fields =
-        std::tuple{field("pattern", &SweepMetric::pattern), field("goal", &SweepMetric::goal),
-                   field("take", &SweepMetric::take), field("ranks", &SweepMetric::ranks)};
-};
-
-template <>
-struct RecordOf<Sweep> {
-    static constexpr auto fields = std::tuple{field("mode", &Sweep::mode),
-                                              field("seed", &Sweep::seed),
-                                              field("parameters", &Sweep::parameters),
-                                              field("maxConcurrent", &Sweep::max_concurrent),
-                                              field("metric", &Sweep::metric),
-                                              field("points", &Sweep::points)};
-};
-
-}  // namespace batchai::base
 
 namespace batchai::plan {
 

@@ -5,9 +5,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/record.hpp"
 #include "base/timestamp.hpp"
 #include "record/ended_by.hpp"
 #include "record/job_files.hpp"
@@ -29,6 +31,10 @@ struct Phase {
     int exit_code = 0;              // of the phase; meaningful once `end` is set
 
     bool operator==(const Phase&) const = default;
+
+    static constexpr auto fields =
+        std::tuple{base::field("name", &Phase::name), base::field("start", &Phase::start),
+                   base::field("end", &Phase::end), base::field("exitCode", &Phase::exit_code)};
 };
 
 // Why the attempt failed. This is the first failure, because the others follow from it.
@@ -43,6 +49,16 @@ struct Failure {
     std::string first_error_line{};  // of that rank's standard error, or Slurm's; may be empty
 
     bool operator==(const Failure&) const = default;
+
+    static constexpr auto fields =
+        std::tuple{base::field("code", &Failure::code),
+                   base::field("message", &Failure::message),
+                   base::field("phase", &Failure::phase),
+                   base::field("node", &Failure::node),
+                   base::field("rank", &Failure::rank),
+                   base::field("signal", &Failure::signal),
+                   base::field("exitCode", &Failure::exit_code),
+                   base::field("firstErrorLine", &Failure::first_error_line)};
 };
 
 // A restart of an elastic job's ranks within the attempt.
@@ -52,6 +68,10 @@ struct Restart {
     Failure failure;                 // why
 
     bool operator==(const Restart&) const = default;
+
+    static constexpr auto fields =
+        std::tuple{base::field("time", &Restart::time), base::field("nodes", &Restart::nodes),
+                   base::field("failure", &Restart::failure)};
 };
 
 // Whether the job runs again after this attempt, as its "retry" decides.
@@ -62,6 +82,9 @@ struct Retried {
     std::string message;  // a sentence for the user
 
     bool operator==(const Retried&) const = default;
+
+    static constexpr auto fields = std::tuple{base::field("queued", &Retried::queued),
+                                              base::field("message", &Retried::message)};
 };
 
 struct Attempt {
@@ -71,7 +94,7 @@ struct Attempt {
     base::Time start;
     std::optional<base::Time> end;  // none: still running, or `batchai run` was killed
     std::optional<int> exit_code;   // of the job; set if `end` is
-    // None while the attempt runs, and in the records of older releases.
+    // None while the attempt runs.
     std::optional<EndedBy> ended_by;
     std::vector<Phase> phases;
     std::vector<Restart> restarts;
@@ -89,6 +112,21 @@ struct Attempt {
     // Returns whether the attempt has come to the job's own command, as far as the record tells.
     [[nodiscard]] bool program_began() const;
     bool operator==(const Attempt&) const = default;
+
+    static constexpr auto fields = std::tuple{base::field("attempt", &Attempt::number),
+                                              base::field("slurmJobId", &Attempt::slurm_job_id),
+                                              base::field("nodes", &Attempt::nodes),
+                                              base::field("start", &Attempt::start),
+                                              base::field("end", &Attempt::end),
+                                              base::field("exitCode", &Attempt::exit_code),
+                                              base::field("endedBy", &Attempt::ended_by),
+                                              base::field("phases", &Attempt::phases),
+                                              base::field("restarts", &Attempt::restarts),
+                                              base::field("failure", &Attempt::failure),
+                                              base::field("software", &Attempt::software),
+                                              base::field("retried", &Attempt::retried),
+                                              base::field("warnings", &Attempt::warnings),
+                                              base::field("logBegin", &Attempt::log_begin)};
 };
 
 [[nodiscard]] std::string to_json(const Attempt& attempt);

@@ -19,6 +19,8 @@ namespace {
 
 struct RanksLeft {
     std::string start;
+
+    static constexpr auto fields = std::tuple{base::field("start", &RanksLeft::start)};
 };
 
 constexpr std::string_view update_schema = "batchai-hosts-update/v1";
@@ -29,45 +31,6 @@ constexpr mode_t only_for_the_user = 0600;
 constexpr mode_t directory_of_the_user = 0700;
 
 }  // namespace
-
-}  // namespace batchai::record
-
-namespace batchai::base {
-
-using record::HostsChange;
-using record::HostsUpdate;
-using record::RanksLeft;
-using record::ResizeRequest;
-
-template <>
-struct WordsOf<HostsChange> {
-    static constexpr std::array words{
-        std::pair{std::string_view("removed"), HostsChange::removed},
-        std::pair{std::string_view("added"), HostsChange::added},
-        std::pair{std::string_view("mixed"), HostsChange::mixed},
-    };
-};
-
-template <>
-struct RecordOf<HostsUpdate> {
-    static constexpr auto fields =
-        std::tuple{field("start", &HostsUpdate::start), field("change", &HostsUpdate::change)};
-};
-
-template <>
-struct RecordOf<RanksLeft> {
-    static constexpr auto fields = std::tuple{field("start", &RanksLeft::start)};
-};
-
-template <>
-struct RecordOf<ResizeRequest> {
-    static constexpr auto fields = std::tuple{field("attempt", &ResizeRequest::attempt).within(1),
-                                              field("nodes", &ResizeRequest::nodes).within(1)};
-};
-
-}  // namespace batchai::base
-
-namespace batchai::record {
 
 base::Result<void> announce(const JobFiles& files, const HostsUpdate& update) {
     TRY(base::make_directories(files.elastic(), directory_of_the_user));

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
 
 #include "base/error.hpp"
+#include "base/record.hpp"
 #include "record/job_files.hpp"
 
 // The files by which the nodes of an elastic job are changed while it runs. `batchai job resize`
@@ -17,10 +22,18 @@ namespace batchai::record {
 
 // How the nodes change, from the ranks' point of view.
 enum class HostsChange { removed, added, mixed };
+constexpr auto json_words(HostsChange /*type*/) {
+    return std::array{std::pair{std::string_view("removed"), HostsChange::removed},
+                      std::pair{std::string_view("added"), HostsChange::added},
+                      std::pair{std::string_view("mixed"), HostsChange::mixed}};
+}
 
 struct HostsUpdate {
     std::string start;
     HostsChange change = HostsChange::removed;
+
+    static constexpr auto fields = std::tuple{base::field("start", &HostsUpdate::start),
+                                              base::field("change", &HostsUpdate::change)};
 };
 
 // Announces the change to the ranks. Refuses a directory that is not the user's own.
@@ -33,6 +46,10 @@ void forget_hosts_updates(const JobFiles& files);
 struct ResizeRequest {
     int attempt = 0;  // the attempt that is to have fewer nodes
     int nodes = 0;    // how many it is to keep
+
+    static constexpr auto fields =
+        std::tuple{base::field("attempt", &ResizeRequest::attempt).within(1),
+                   base::field("nodes", &ResizeRequest::nodes).within(1)};
 };
 
 // Removes a request that is there.

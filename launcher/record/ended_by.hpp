@@ -5,8 +5,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/record.hpp"
-
 namespace batchai::record {
 
 // Who or what ended an attempt.
@@ -26,6 +24,22 @@ enum class EndedBy {
     start,    // the ranks could not be started: image, wire-up, output directories
     unknown,
 };
+constexpr auto json_words(EndedBy /*type*/) {
+    return std::array{std::pair{std::string_view("program"), EndedBy::program},
+                      std::pair{std::string_view("user"), EndedBy::user},
+                      std::pair{std::string_view("administrator"), EndedBy::administrator},
+                      std::pair{std::string_view("timeLimit"), EndedBy::time_limit},
+                      std::pair{std::string_view("preemption"), EndedBy::preemption},
+                      std::pair{std::string_view("lostNode"), EndedBy::node},
+                      std::pair{std::string_view("memory"), EndedBy::memory},
+                      std::pair{std::string_view("requeue"), EndedBy::requeue},
+                      std::pair{std::string_view("nodeSetup"), EndedBy::node_setup},
+                      std::pair{std::string_view("preparation"), EndedBy::preparation},
+                      std::pair{std::string_view("health"), EndedBy::health},
+                      std::pair{std::string_view("storage"), EndedBy::storage},
+                      std::pair{std::string_view("start"), EndedBy::start},
+                      std::pair{std::string_view("unknown"), EndedBy::unknown}};
+}
 
 // How Batch AI reports an end.
 struct EndWords {
@@ -69,27 +83,3 @@ struct EndWords {
 }
 
 }  // namespace batchai::record
-
-namespace batchai::base {
-
-template <>
-struct WordsOf<record::EndedBy> {
-    static constexpr std::array<std::pair<std::string_view, record::EndedBy>, 14> words{{
-        {"program", record::EndedBy::program},
-        {"user", record::EndedBy::user},
-        {"administrator", record::EndedBy::administrator},
-        {"timeLimit", record::EndedBy::time_limit},
-        {"preemption", record::EndedBy::preemption},
-        {"lostNode", record::EndedBy::node},
-        {"memory", record::EndedBy::memory},
-        {"requeue", record::EndedBy::requeue},
-        {"nodeSetup", record::EndedBy::node_setup},
-        {"preparation", record::EndedBy::preparation},
-        {"health", record::EndedBy::health},
-        {"storage", record::EndedBy::storage},
-        {"start", record::EndedBy::start},
-        {"unknown", record::EndedBy::unknown},
-    }};
-};
-
-}  // namespace batchai::base

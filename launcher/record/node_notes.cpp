@@ -11,26 +11,6 @@
 #include "base/ids.hpp"
 #include "base/record.hpp"
 
-namespace batchai::base {
-
-template <>
-struct RecordOf<record::FailureNote> {
-    static constexpr auto fields = std::tuple{
-        field("code", &record::FailureNote::code), field("text", &record::FailureNote::text),
-        field("node", &record::FailureNote::node),
-        field("time", &record::FailureNote::time).or_missing()};
-};
-
-template <>
-struct RecordOf<record::StorageNote> {
-    static constexpr auto fields =
-        std::tuple{field("node", &record::StorageNote::node),
-                   field("slurmJobId", &record::StorageNote::slurm_job_id),
-                   field("until", &record::StorageNote::until)};
-};
-
-}  // namespace batchai::base
-
 namespace batchai::record {
 
 namespace {

@@ -4,8 +4,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
+#include "base/record.hpp"
 #include "base/timestamp.hpp"
 #include "record/job_files.hpp"
 
@@ -19,9 +21,13 @@ struct FailureNote {
     std::string code;  // Batch AI's code, such as "AZFMountError"
     std::string text;  // what failed, and why
     std::string node;
-    std::optional<base::Time> time{};  // none in the notes of older releases
+    std::optional<base::Time> time{};  // none: the present one is written
 
     bool operator==(const FailureNote&) const = default;
+
+    static constexpr auto fields = std::tuple{
+        base::field("code", &FailureNote::code), base::field("text", &FailureNote::text),
+        base::field("node", &FailureNote::node), base::field("time", &FailureNote::time)};
 };
 
 // The code of a note that says that not all data of the job reached its storage. Such a note may be
@@ -50,6 +56,10 @@ struct StorageNote {
     std::string path;  // of the note itself
 
     bool operator==(const StorageNote&) const = default;
+
+    static constexpr auto fields = std::tuple{base::field("node", &StorageNote::node),
+                                              base::field("slurmJobId", &StorageNote::slurm_job_id),
+                                              base::field("until", &StorageNote::until)};
 };
 
 // Writes a new note and sets its path, which stays empty if the note cannot be written.

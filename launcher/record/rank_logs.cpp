@@ -16,15 +16,6 @@
 #include "base/record.hpp"
 #include "base/text.hpp"
 
-namespace batchai::base {
-
-template <>
-struct RecordOf<record::RankPlaces> {
-    static constexpr auto fields = std::tuple{field("nodes", &record::RankPlaces::nodes)};
-};
-
-}  // namespace batchai::base
-
 namespace batchai::record {
 
 namespace {

@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/record.hpp"
 #include "base/timestamp.hpp"
 #include "record/job_files.hpp"
 
@@ -34,6 +36,8 @@ struct RankPlaces {
     std::vector<std::string> nodes;  // of each rank; "" if unknown
 
     bool operator==(const RankPlaces&) const = default;
+
+    static constexpr auto fields = std::tuple{base::field("nodes", &RankPlaces::nodes)};
 };
 
 // Returns the nodes of `ranks` ranks as srun places them. `distribution` is srun's option of this
@@ -45,8 +49,7 @@ struct RankPlaces {
 
 [[nodiscard]] base::Result<void> write_rank_places(const JobFiles& files, std::string_view start,
                                                    const RankPlaces& places);
-// An error is ExitCode::not_found if the ranks have not been started, or were started by a release
-// that did not write this record.
+// An error is ExitCode::not_found if the ranks have not been started.
 [[nodiscard]] base::Result<RankPlaces> read_rank_places(const JobFiles& files,
                                                         std::string_view start);
 

@@ -7,20 +7,6 @@
 #include "base/file.hpp"
 #include "base/record.hpp"
 
-namespace batchai::base {
-
-template <>
-struct RecordOf<record::RetryCount> {
-    static constexpr auto fields =
-        std::tuple{field("attempt", &record::RetryCount::attempt).within(1),
-                   field("retries", &record::RetryCount::retries).within(0),
-                   field("withoutProgress", &record::RetryCount::without_progress).within(0),
-                   field("progress", &record::RetryCount::progress),
-                   field("health", &record::RetryCount::health).within(0).or_missing()};
-};
-
-}  // namespace batchai::base
-
 namespace batchai::record {
 
 namespace {

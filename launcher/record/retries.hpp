@@ -3,8 +3,10 @@
 
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "base/error.hpp"
+#include "base/record.hpp"
 #include "record/job_files.hpp"
 
 // How often a job has been run again, by its "retry" or because of a node's health. Slurm counts
@@ -22,6 +24,13 @@ struct RetryCount {
     int health = 0;  // how often it was queued again because of a node's health
 
     bool operator==(const RetryCount&) const = default;
+
+    static constexpr auto fields =
+        std::tuple{base::field("attempt", &RetryCount::attempt).within(1),
+                   base::field("retries", &RetryCount::retries).within(0),
+                   base::field("withoutProgress", &RetryCount::without_progress).within(0),
+                   base::field("progress", &RetryCount::progress),
+                   base::field("health", &RetryCount::health).within(0)};
 };
 
 // Returns nothing if the job has no count yet.

@@ -7,23 +7,6 @@
 #include "base/file.hpp"
 #include "base/record.hpp"
 
-namespace batchai::base {
-
-template <>
-struct RecordOf<record::Snapshot> {
-    using Snapshot = record::Snapshot;
-    static constexpr auto fields = std::tuple{field("source", &Snapshot::source),
-                                              field("directory", &Snapshot::directory),
-                                              field("files", &Snapshot::files).within(0),
-                                              field("bytes", &Snapshot::bytes).within(0),
-                                              field("commit", &Snapshot::commit).or_missing(),
-                                              field("branch", &Snapshot::branch).or_missing(),
-                                              field("remote", &Snapshot::remote).or_missing(),
-                                              field("dirty", &Snapshot::dirty).or_missing()};
-};
-
-}  // namespace batchai::base
-
 namespace batchai::record {
 
 namespace {

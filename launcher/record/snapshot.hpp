@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "base/record.hpp"
 #include "record/job_files.hpp"
 
 // What a job's snapshot was made of. It is written when the job is submitted.
@@ -25,6 +27,15 @@ struct Snapshot {
     std::optional<bool> dirty{};
 
     bool operator==(const Snapshot&) const = default;
+
+    static constexpr auto fields = std::tuple{base::field("source", &Snapshot::source),
+                                              base::field("directory", &Snapshot::directory),
+                                              base::field("files", &Snapshot::files).within(0),
+                                              base::field("bytes", &Snapshot::bytes).within(0),
+                                              base::field("commit", &Snapshot::commit),
+                                              base::field("branch", &Snapshot::branch),
+                                              base::field("remote", &Snapshot::remote),
+                                              base::field("dirty", &Snapshot::dirty)};
 };
 
 [[nodiscard]] base::Result<void> write_snapshot(const JobFiles& files, const Snapshot& snapshot);

@@ -5,10 +5,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/process.hpp"
+#include "base/record.hpp"
 #include "record/job_files.hpp"
 
 // A job's "software": what setting it up on a node has reported, and what the processes of the job
@@ -26,6 +28,15 @@ struct Software {
     std::vector<std::string> remarks;  // what is different on other nodes
 
     bool operator==(const Software&) const = default;
+
+    static constexpr auto fields =
+        std::tuple{base::field("modules", &Software::modules),
+                   base::field("python", &Software::python),
+                   base::field("pythonVersion", &Software::python_version),
+                   base::field("conda", &Software::conda),
+                   base::field("venv", &Software::venv),
+                   base::field("uvLock", &Software::uv_lock),
+                   base::field("remarks", &Software::remarks)};
 };
 
 // The report of a task that has set the software up (run/phases/software.sh).

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/record.hpp"
 
 // What our own programs in the tasks of a step report to `batchai run`. Each task writes to a file
 // of its own, named PATH.TASK with an ending, where PATH comes from JobFiles. These files are
@@ -23,9 +28,17 @@ enum class RankFailureCause {
     aborted,    // the rank ended the step itself
     other
 };
+constexpr auto json_words(RankFailureCause /*type*/) {
+    return std::array{std::pair{std::string_view("peerLost"), RankFailureCause::peer_lost},
+                      std::pair{std::string_view("aborted"), RankFailureCause::aborted},
+                      std::pair{std::string_view("other"), RankFailureCause::other}};
+}
 struct RankFailure {
     RankFailureCause cause = RankFailureCause::other;
     std::string text;
+
+    static constexpr auto fields = std::tuple{base::field("cause", &RankFailure::cause),
+                                              base::field("text", &RankFailure::text)};
 };
 // An error names the file and says what is wrong with it; not_found means that it is missing.
 [[nodiscard]] base::Result<RankFailure> rank_failure(const std::filesystem::path& path, int task);
@@ -36,6 +49,12 @@ struct WireUpReport {
     std::optional<int> exit_code;  // of the check, as the shell saw it, if `fault` is empty
     std::string library;           // the file of the PMIx library in use
     std::string server;            // the version of Slurm's PMIx
+
+    static constexpr auto fields =
+        std::tuple{base::field("fault", &WireUpReport::fault).or_missing(),
+                   base::field("exitCode", &WireUpReport::exit_code).or_missing(),
+                   base::field("library", &WireUpReport::library).or_missing(),
+                   base::field("server", &WireUpReport::server)};
 };
 [[nodiscard]] std::optional<WireUpReport> wire_up_report(const std::filesystem::path& path,
                                                          int task);
@@ -51,6 +70,18 @@ struct GpuReport {
     std::string nccl;    // what is wrong with an allreduce over NCCL, in words; empty: nothing
     std::string allreduce;       // how fast that is, in bytes per second; empty: not known
     std::string nccl_unchecked;  // why no allreduce was tried, in words
+
+    static constexpr auto fields =
+        std::tuple{base::field("fault", &GpuReport::fault),
+                   base::field("gpus", &GpuReport::gpus),
+                   base::field("driver", &GpuReport::driver),
+                   base::field("slow", &GpuReport::slow),
+                   base::field("direct", &GpuReport::direct),
+                   base::field("host", &GpuReport::host),
+                   base::field("peers", &GpuReport::peers),
+                   base::field("nccl", &GpuReport::nccl),
+                   base::field("allreduce", &GpuReport::allreduce),
+                   base::field("ncclUnchecked", &GpuReport::nccl_unchecked)};
 };
 [[nodiscard]] std::optional<GpuReport> gpu_report(const std::filesystem::path& path, int task);
 
@@ -61,16 +92,30 @@ enum class HealthOutcome {
     failed,
     unknown,  // the check could not be run
 };
+constexpr auto json_words(HealthOutcome /*type*/) {
+    return std::array{std::pair{std::string_view("ok"), HealthOutcome::ok},
+                      std::pair{std::string_view("warning"), HealthOutcome::warning},
+                      std::pair{std::string_view("failed"), HealthOutcome::failed},
+                      std::pair{std::string_view("unknown"), HealthOutcome::unknown}};
+}
 struct HealthCheck {
     std::string name;  // of the program
     HealthOutcome outcome = HealthOutcome::unknown;
     std::optional<int> exit_code{};
     std::string line{};  // the first that it has printed, or why it could not be run
     int milliseconds = 0;
+
+    static constexpr auto fields = std::tuple{
+        base::field("name", &HealthCheck::name), base::field("outcome", &HealthCheck::outcome),
+        base::field("exitCode", &HealthCheck::exit_code), base::field("line", &HealthCheck::line),
+        base::field("milliseconds", &HealthCheck::milliseconds).within(0)};
 };
 struct HealthReport {
     std::string refused{};  // why none of the directory's programs was run; empty: they were run
     std::vector<HealthCheck> checks{};
+
+    static constexpr auto fields = std::tuple{base::field("refused", &HealthReport::refused),
+                                              base::field("checks", &HealthReport::checks)};
 };
 [[nodiscard]] std::optional<HealthReport> health_report(const std::filesystem::path& path,
                                                         int task);

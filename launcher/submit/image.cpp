@@ -12,7 +12,7 @@
 #include "base/process.hpp"
 #include "image/reference.hpp"
 #include "image/resolve.hpp"
-#include "plan/container.hpp"
+#include "plan/make.hpp"
 #include "submit/images_in_use.hpp"
 #include "submit/steps.hpp"
 
@@ -81,7 +81,7 @@ base::Result<void> resolve_image(Submission& submission) {
 }
 
 base::Result<image::Ensured> ensure_image(const store::Store& store, const slurm::Client& slurm,
-                                          const plan::Container& container,
+                                          const image::FrozenImage& frozen,
                                           const image::Access& access) {
     // The signals that end a program are held, so that an interrupted import can remove what it has
     // written.
@@ -89,13 +89,13 @@ base::Result<image::Ensured> ensure_image(const store::Store& store, const slurm
     bool stopped = false;
     image::ProgressPrinter printer;
     image::EnsureOptions options;
-    options.limit = container.cache_limit;
+    options.limit = frozen.cache_limit;
     options.in_use = [&] { return images_in_use(store, slurm); };
     options.watch.interrupted = [&] { return stopped = stopped || stop.next(); };
     options.show = [&](const image::Progress& progress) { printer.show(progress); };
     // The default image directory is inside the user's record directory, which may not exist yet.
     TRY(base::make_directories(store.home(), 0700));
-    return image::ensure(container, access, options);
+    return image::ensure(frozen, access, options);
 }
 
 base::Result<void> import_image(Submission& submission) {

@@ -31,7 +31,7 @@ namespace batchai::submit {
 // SIGTERM and SIGHUP stop the import, which then leaves nothing behind.
 [[nodiscard]] base::Result<image::Ensured> ensure_image(const store::Store& store,
                                                         const slurm::Client& slurm,
-                                                        const plan::Container& container,
+                                                        const image::FrozenImage& frozen,
                                                         const image::Access& access);
 
 }  // namespace batchai::submit

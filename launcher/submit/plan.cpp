@@ -48,7 +48,7 @@ plan::Submission input_of(const Submission& submission) {
     input.ignore_container = submission.options.ignore_container;
     input.login_environment = login_environment();
     input.slurm = submission.slurm_choices;
-    if (submission.image) input.image = submission.image->container;
+    if (submission.image) input.image = submission.image->frozen;
     return input;
 }
 

@@ -27,17 +27,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             promise(entry.find('\n') == std::string::npos);
     }
 
-    batchai::plan::Container container;
-    container.image = "registry.example/image:tag";
-    if (image::read_config(text, container)) {
-        for (const auto& variable : container.environment) {
+    batchai::image::FrozenImage frozen;
+    frozen.image = "registry.example/image:tag";
+    if (image::read_config(text, frozen)) {
+        for (const auto& variable : frozen.environment) {
             promise(!variable.name.empty() && variable.name.find('=') == std::string::npos);
         }
     }
 
     const auto error = image::explain(
-        text,
-        {.image = container.image, .registry = "registry.example", .credential_source = "none"});
+        text, {.image = frozen.image, .registry = "registry.example", .credential_source = "none"});
     promise(!error.what.empty());
     static_cast<void>(image::last_message(text));
     return 0;

@@ -141,17 +141,17 @@ base::Result<void> pull_one(const ImageOptions& options, const Context& here,
                           "write https://, or ask the admin to add it to insecure_registries in "
                           "site.lua");
     const auto access = TRY(image::access_for(*reference, here.site, std::nullopt));
-    plan::Container container = TRY(image::resolve(*reference, name, places, access, {})).container;
+    image::FrozenImage frozen = TRY(image::resolve(*reference, name, places, access, {})).frozen;
     if (options.shared) {
-        container.root = image::entry_path(places.shared, container.digest);
-        container.root_owner = places.shared_owner;
-        container.cache_limit = 0;
+        frozen.root = image::entry_path(places.shared, frozen.digest);
+        frozen.root_owner = places.shared_owner;
+        frozen.cache_limit = 0;
     }
-    const auto ensured = TRY(submit::ensure_image(here.store, here.slurm, container, access));
+    const auto ensured = TRY(submit::ensure_image(here.store, here.slurm, frozen, access));
     say(fmt::format("{} {}", name, words_for(ensured)));
     const auto all = TRY(image::all_entries(places));
     for (const Entry& entry : all) {
-        if (entry.path == container.root) values.emplace_back(value_of(entry, false));
+        if (entry.path == frozen.root) values.emplace_back(value_of(entry, false));
     }
     return {};
 }

@@ -127,17 +127,6 @@ TEST(Cache, OnlyTheOwnerWhomTheSiteNamesMayFillItForOthers) {
     EXPECT_THAT(is_there(file, owner).error().what, HasSubstr("belongs to user 4712"));
 }
 
-TEST(Cache, AnOwnImageIsNobodyElsesToRead) {
-    const Scratch scratch;
-    put(scratch, 'a', 1, 1);
-    const std::string file = entry_path(scratch.path(), digest('a'));
-    ASSERT_EQ(chmod(file.c_str(), 0444), 0);
-    keep_private(file);
-    struct stat status {};
-    ASSERT_EQ(stat(file.c_str(), &status), 0);
-    EXPECT_EQ(status.st_mode & 07777U, 0400U);
-}
-
 TEST(Cache, WhatWasNotUsedForLongestGoesFirstAndNothingInUse) {
     const Scratch scratch;
     put(scratch, 'a', 100, 100);

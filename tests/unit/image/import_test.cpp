@@ -35,16 +35,16 @@ TEST(Space, ThatIsNotThereIsSaidInNumbers) {
 }
 
 TEST(Config, OfAnImageIsReadInto) {
-    plan::Container container;
+    FrozenImage frozen;
     ASSERT_TRUE(read_config(R"({"os": "linux", "config": {"Env": ["A=b=c", "=x", "B="],
         "Entrypoint": ["/e", "-x"], "WorkingDir": "/w"}})",
-                            container));
-    EXPECT_EQ(container.environment, (std::vector<plan::Variable>{{"A", "b=c"}, {"B", ""}}));
-    EXPECT_EQ(container.entrypoint, (std::vector<std::string>{"/e", "-x"}));
-    EXPECT_EQ(container.working_directory, "/w");
-    EXPECT_FALSE(read_config(R"({"os": "windows"})", container));
-    EXPECT_FALSE(read_config(R"({"config": {"Env": [1, {}]}, "os": 4})", container).has_value());
-    EXPECT_TRUE(read_config(R"({"config": {"Entrypoint": null}})", container));
+                            frozen));
+    EXPECT_EQ(frozen.environment, (std::vector<base::Variable>{{"A", "b=c"}, {"B", ""}}));
+    EXPECT_EQ(frozen.entrypoint, (std::vector<std::string>{"/e", "-x"}));
+    EXPECT_EQ(frozen.working_directory, "/w");
+    EXPECT_FALSE(read_config(R"({"os": "windows"})", frozen));
+    EXPECT_FALSE(read_config(R"({"config": {"Env": [1, {}]}, "os": 4})", frozen).has_value());
+    EXPECT_TRUE(read_config(R"({"config": {"Entrypoint": null}})", frozen));
 }
 
 TEST(Tree, WithClosedDirectoriesAndLinksOutIsMadeReadable) {
@@ -85,11 +85,11 @@ class Importing : public testing::Test {
         return false;
     }
 
-    [[nodiscard]] plan::Container resolved() const {
+    [[nodiscard]] FrozenImage resolved() const {
         const auto reference = parse("oci:" + scratch.path() + "/layout:x").value();
         return resolve(reference, "x", {scratch.path() + "/cache", "", 0}, Access{}, {})
             .value()
-            .container;
+            .frozen;
     }
 
     // The processor's name in manifests.
@@ -107,22 +107,22 @@ class Importing : public testing::Test {
 };
 
 TEST_F(Importing, MakesTheEntryOnceAndThenFindsIt) {
-    const auto container = resolved();
+    const auto frozen = resolved();
     std::vector<Stage> stages;
     EnsureOptions options;
     options.show = [&](const Progress& progress) {
         if (stages.empty() || stages.back() != progress.stage) stages.push_back(progress.stage);
     };
-    ASSERT_EQ(ensure(container, Access{}, options).value(), Ensured::imported);
+    ASSERT_EQ(ensure(frozen, Access{}, options).value(), Ensured::imported);
     EXPECT_EQ(stages, (std::vector{Stage::pulling, Stage::unpacking, Stage::packing}));
     EXPECT_TRUE(nothing_is_left());
     const auto found = entries(scratch / "cache", false).value();
     ASSERT_EQ(found.size(), 1U);
     EXPECT_EQ(found[0].image, "x");
-    EXPECT_EQ(found[0].digest, container.digest);
-    EXPECT_EQ(found[0].path, container.root);
+    EXPECT_EQ(found[0].digest, frozen.digest);
+    EXPECT_EQ(found[0].path, frozen.root);
     stages.clear();
-    EXPECT_EQ(ensure(container, Access{}, options).value(), Ensured::was_there);
+    EXPECT_EQ(ensure(frozen, Access{}, options).value(), Ensured::was_there);
     EXPECT_TRUE(stages.empty());
 }
 
@@ -133,21 +133,21 @@ TEST_F(Importing, UnpacksLayersThatArePackedWithZstd) {
                       "oci:" + layout + ":x", "oci:" + (scratch / "zstd") + ":x"}));
     fs::remove_all(layout);
     fs::rename(scratch / "zstd", layout);
-    const auto container = resolved();
+    const auto frozen = resolved();
     ASSERT_THAT(raw_manifest("oci:" + layout + ":x", "x", Access{}, {}).value(),
                 HasSubstr("tar+zstd"));
-    const auto ensured = ensure(container, Access{}, {});
+    const auto ensured = ensure(frozen, Access{}, {});
     ASSERT_TRUE(ensured) << ensured.error().text();
     EXPECT_TRUE(nothing_is_left());
     const auto content =
-        run({{"unsquashfs", "-cat", container.root, "etc/content"}, std::chrono::seconds(20)}, {});
+        run({{"unsquashfs", "-cat", frozen.root, "etc/content"}, std::chrono::seconds(20)}, {});
     EXPECT_EQ(content.value().standard_output, "one");
 }
 
 TEST_F(Importing, OfAnImageThatHasChangedIsRefused) {
-    const auto container = resolved();
+    const auto frozen = resolved();
     make_image("two");
-    const auto refused = ensure(container, Access{}, {});
+    const auto refused = ensure(frozen, Access{}, {});
     ASSERT_FALSE(refused);
     EXPECT_THAT(refused.error().what, HasSubstr("has changed since the job was submitted"));
     EXPECT_TRUE(nothing_is_left());
@@ -173,7 +173,7 @@ class Instead {
 // Breaks when the digest is compared only before the copy: it reads the source anew, which may show
 // it another image.
 TEST_F(Importing, OfAnImageThatTheSourceChangesForTheCopyIsRefused) {
-    const auto container = resolved();
+    const auto frozen = resolved();
     fs::copy(scratch / "layout", scratch / "other", fs::copy_options::recursive);
     make_image("two");
     fs::rename(scratch / "layout", scratch / "two");
@@ -184,11 +184,11 @@ TEST_F(Importing, OfAnImageThatTheSourceChangesForTheCopyIsRefused) {
                                       "rm -rf {0}/layout; mv {0}/other {0}/layout; fi\n"
                                       "exec /usr/bin/skopeo \"$@\"\n",
                                       scratch.path()));
-    const auto refused = ensure(container, Access{}, {});
+    const auto refused = ensure(frozen, Access{}, {});
     ASSERT_FALSE(refused);
     EXPECT_THAT(refused.error().what, HasSubstr("is not what its source said"));
     EXPECT_TRUE(nothing_is_left());
-    EXPECT_FALSE(fs::exists(container.root));
+    EXPECT_FALSE(fs::exists(frozen.root));
 }
 
 // Breaks when what is in a list, an archive, or of Docker's types is taken for another image than
@@ -197,14 +197,14 @@ TEST_F(Importing, TakesListsArchivesAndDockersManifests) {
     const std::string layout = "oci:" + scratch.path() + "/layout:x";
     const auto imports = [&](const std::string& source) {
         const auto reference = parse(source).value();
-        const auto container =
+        const auto frozen =
             resolve(reference, source, {scratch.path() + "/cache", "", 0}, Access{}, {})
                 .value()
-                .container;
-        EXPECT_THAT(container.root, HasSubstr("/cache/local-"));
-        const auto ensured = ensure(container, Access{}, {});
+                .frozen;
+        EXPECT_THAT(frozen.root, HasSubstr("/cache/local-"));
+        const auto ensured = ensure(frozen, Access{}, {});
         EXPECT_TRUE(ensured) << source << (ensured ? "" : ensured.error().text());
-        EXPECT_TRUE(fs::exists(container.root)) << source;
+        EXPECT_TRUE(fs::exists(frozen.root)) << source;
         fs::remove_all(scratch / "cache");
     };
     for (const std::string& target : {"oci-archive:" + scratch.path() + "/oci.tar:x",
@@ -233,35 +233,35 @@ TEST_F(Importing, TakesListsArchivesAndDockersManifests) {
 }
 
 TEST_F(Importing, ThatIsInterruptedLeavesNothing) {
-    const auto container = resolved();
+    const auto frozen = resolved();
     int looks = 0;
     EnsureOptions options;
     options.watch.interrupted = [&] { return ++looks > 3; };
-    const auto stopped = ensure(container, Access{}, options);
+    const auto stopped = ensure(frozen, Access{}, options);
     ASSERT_FALSE(stopped);
     EXPECT_EQ(stopped.error().exit_code, interrupted_code);
     EXPECT_TRUE(nothing_is_left());
-    EXPECT_EQ(ensure(container, Access{}, {}).value(), Ensured::imported);
+    EXPECT_EQ(ensure(frozen, Access{}, {}).value(), Ensured::imported);
 }
 
 TEST_F(Importing, CollectsWhatADeadImportHasLeft) {
-    const auto container = resolved();
+    const auto frozen = resolved();
     const std::string other(64, 'd');
     scratch.write("cache/.import/" + other + ".token/root/file", "x");
-    scratch.write("cache/.import/" + entry_stem(container.digest) + ".token/root/file", "x");
+    scratch.write("cache/.import/" + entry_stem(frozen.digest) + ".token/root/file", "x");
     for (const char* directory : {"cache", "cache/.import"})
         chmod((scratch / directory).c_str(), 0700);
-    ASSERT_EQ(ensure(container, Access{}, {}).value(), Ensured::imported);
+    ASSERT_EQ(ensure(frozen, Access{}, {}).value(), Ensured::imported);
     EXPECT_TRUE(nothing_is_left());
 }
 
 TEST_F(Importing, ByManyProcessesAtOnceIsDoneByOne) {
-    const auto container = resolved();
+    const auto frozen = resolved();
     std::vector<pid_t> children;
     for (int i = 0; i < 4; ++i) {
         const pid_t child = fork();
         if (child == 0) {
-            const auto done = ensure(container, Access{}, {});
+            const auto done = ensure(frozen, Access{}, {});
             _exit(done ? static_cast<int>(*done) : 100);
         }
         children.push_back(child);
@@ -279,9 +279,9 @@ TEST_F(Importing, ByManyProcessesAtOnceIsDoneByOne) {
 }
 
 TEST_F(Importing, AnImageThatIsNoLongerInAFileIsSaidSo) {
-    plan::Container container;
-    container.root = scratch / "gone.sqsh";
-    EXPECT_THAT(ensure(container, Access{}, {}).error().text(), HasSubstr("cannot be read here"));
+    FrozenImage frozen;
+    frozen.root = scratch / "gone.sqsh";
+    EXPECT_THAT(ensure(frozen, Access{}, {}).error().text(), HasSubstr("cannot be read here"));
 }
 
 }  // namespace

@@ -128,7 +128,7 @@ TEST(Container, NamesAreNotMissedBeforeTheRegistryWasAsked) {
 
 TEST(Container, WhatTheRegistrySaidIsInThePlan) {
     Submission submission = test_submission();
-    Container resolved;
+    image::FrozenImage resolved;
     resolved.digest = "sha256:00";
     resolved.root = "/images/00.squashfs";
     resolved.environment = {{"A", "b"}};

@@ -48,14 +48,6 @@ TEST(AttemptRecord, RoundTrips) {
     EXPECT_EQ(*again, example());
 }
 
-TEST(AttemptRecord, OfAnOlderVersionHasNoRestarts) {
-    std::string text = to_json(example());
-    text.replace(text.find("\"restarts\""), 10, "\"something\"");
-    const auto again = record::attempt_from_json(text);
-    ASSERT_TRUE(again) << again.error().text();
-    EXPECT_TRUE(again->restarts.empty());
-}
-
 TEST(AttemptRecord, RefusesDamageAndNamesTheKey) {
     std::string text = to_json(example());
     text.replace(text.find("\"phases\""), 8, "\"fazes\" ");

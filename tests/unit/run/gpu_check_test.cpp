@@ -23,14 +23,15 @@ NodeReport good(std::string node, std::string driver = "550.54.15") {
 
 constexpr const char* good_report =
     R"({"schema": "mpi_bridge-gpus/v1", "fault": "", "gpus": "2", "driver": "", "slow": "", )"
-    R"("host": "20000000000", "peers": "0"})";
+    R"("host": "20000000000", "direct": "", "peers": "0", "nccl": "", "allreduce": "", )"
+    R"("ncclUnchecked": ""})";
 constexpr const char* good_report_with_nccl =
     R"({"schema": "mpi_bridge-gpus/v1", "fault": "", "gpus": "2", "driver": "", "slow": "", )"
-    R"("host": "20000000000", "peers": "0", "nccl": "", "allreduce": "9000000000", )"
+    R"("host": "20000000000", "direct": "", "peers": "0", "nccl": "", "allreduce": "9000000000", )"
     R"("ncclUnchecked": ""})";
 constexpr const char* good_report_without_nccl =
     R"({"schema": "mpi_bridge-gpus/v1", "fault": "", "gpus": "2", "driver": "", "slow": "", )"
-    R"("host": "20000000000", "peers": "0", "nccl": "", "allreduce": "", )"
+    R"("host": "20000000000", "direct": "", "peers": "0", "nccl": "", "allreduce": "", )"
     R"("ncclUnchecked": "no libnccl.so.2"})";
 
 class GpuCheckPhase : public PhasesTest {
@@ -173,7 +174,8 @@ TEST_F(GpuCheckPhase, TellsOfNcclThatANodeLacks) {
 TEST_F(GpuCheckPhase, EndsTheJobAtABadNode) {
     nodes_report(good_report,
                  R"({"schema": "mpi_bridge-gpus/v1", "fault": "CUDA sees 1 of the 2 GPUs", )"
-                 R"("gpus": "1", "driver": "", "slow": "", "host": "", "peers": ""})",
+                 R"("gpus": "1", "driver": "", "slow": "", "host": "", "direct": "", )"
+                 R"("peers": "", "nccl": "", "allreduce": "", "ncclUnchecked": ""})",
                  1);
     EXPECT_EQ(attempt(), 1);
     EXPECT_THAT(phases(), ElementsAre("outputs 0", "gpu-check 1"));

@@ -149,9 +149,9 @@ TEST_F(ImagePhase, AnImportKeepsTheCacheWithinItsLimit) {
     }
     const auto reference = image::parse("oci:" + path("layout") + ":x");
     ASSERT_TRUE(reference);
-    auto container = image::resolve(*reference, "debian", {path("cache"), "", 0}, {}, {});
-    ASSERT_TRUE(container) << container.error().text();
-    plan_.container = std::move(container->container);
+    auto image = image::resolve(*reference, "debian", {path("cache"), "", 0}, {}, {});
+    ASSERT_TRUE(image) << image.error().text();
+    static_cast<image::FrozenImage&>(plan_.container.emplace()) = std::move(image->frozen);
     plan_.container->cache_limit = 1;
     const std::string unused = put_in_cache('a');
     const std::string in_use = put_in_cache('b');

@@ -93,9 +93,9 @@ TEST_F(Steps, PlanAJobOnceWithTheImageThatWasFound) {
     Submission made = read(Goal::frozen, fmt::format("{},\n{}", of_registry, R"(
 "environmentVariables": [{"name": "LIBRARIES", "value": "$OF_THE_IMAGE/lib"}])"));
     begin(made);
-    made.image = image::Resolved{.container = {}, .notices = {"the image is old"}};
-    made.image->container.digest = "sha256:1";
-    made.image->container.environment = {{"OF_THE_IMAGE", "/opt"}};
+    made.image = image::Resolved{.frozen = {}, .notices = {"the image is old"}};
+    made.image->frozen.digest = "sha256:1";
+    made.image->frozen.environment = {{"OF_THE_IMAGE", "/opt"}};
     ASSERT_TRUE(make_plan(made));
     ASSERT_TRUE(made.plan) << faults(made);
     EXPECT_EQ(made.plan->container->digest, "sha256:1");
