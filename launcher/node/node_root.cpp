@@ -2,7 +2,6 @@
 #include "node/node_root.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -15,9 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/json.hpp"
 #include "node/keeper/registry.hpp"
-#include "plan/plan_file.hpp"
+#include "plan/relocate.hpp"
 
 namespace batchai::node {
 
@@ -78,41 +76,7 @@ base::Result<base::Root> make_unguessable(const fs::path& parent, const std::str
     return std::move(*first);
 }
 
-bool may_be_in_name(char letter) {
-    return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '.' ||
-           letter == '_' || letter == '-';
-}
-
-void replace_in(base::Value& value, const std::string& from, const std::string& to) {
-    if (const std::string* const text = value.string()) {
-        value = with_other_root(*text, from, to);
-    } else if (auto* const items = value.array()) {
-        for (base::Value& item : *items)
-            replace_in(item, from, to);
-    } else if (const auto* const members = value.object()) {
-        for (auto [key, member] : base::Value::Object(*members)) {
-            replace_in(member, from, to);
-            value.set(key, std::move(member));
-        }
-    }
-}
-
 }  // namespace
-
-std::string with_other_root(const std::string& text, const std::string& from,
-                            const std::string& to) {
-    std::string out;
-    std::size_t done = 0;
-    for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + 1)) {
-        const std::size_t end = at + from.size();
-        const bool begins = at == 0 || !(may_be_in_name(text[at - 1]) || text[at - 1] == '/');
-        const bool ends = end == text.size() || !may_be_in_name(text[end]);
-        if (at < done || !begins || !ends) continue;
-        out.append(text, done, at - done).append(to);
-        done = end;
-    }
-    return out.append(text, done);
-}
 
 std::vector<base::Root> find_node_roots(const std::string& node_directory) {
     return own_directories(node_directory, fmt::format("batchai-{}", geteuid()));
@@ -136,9 +100,7 @@ base::Result<plan::Plan> settle_node_root(plan::Plan plan, const Trace& trace) {
     if (root.path == planned) return plan;
     trace.line(fmt::format("{} is not this user's own directory; {} is used on this node", planned,
                            root.path));
-    base::Value record = TRY(base::parse_json(plan::to_json(plan), "plan"));
-    replace_in(record, planned, root.path);
-    return plan::plan_from_json(base::format_json(record));
+    return plan::with_node_root(std::move(plan), root.path);
 }
 
 base::Result<base::Root> make_job_directory(const base::Root& node_root, const std::string& path,

@@ -27,10 +27,6 @@ namespace batchai::node {
 // changes the plan's paths and variables accordingly and writes that to the trace.
 [[nodiscard]] base::Result<plan::Plan> settle_node_root(plan::Plan plan, const Trace& trace);
 
-// Returns `text` with `to` in place of `from` in each path that is `from` or below it.
-[[nodiscard]] std::string with_other_root(const std::string& text, const std::string& from,
-                                          const std::string& to);
-
 // Makes `path`, which must be below the node root, and registers its first component below the node
 // root as used by the Slurm job, so that the clean-up after the job finds it.
 [[nodiscard]] base::Result<base::Root> make_job_directory(const base::Root& node_root,

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "plan/relocate.hpp"
 
+#include <cctype>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "base/record.hpp"
 #include "base/text.hpp"
 #include "record/job_files.hpp"
 
@@ -51,42 +53,49 @@ std::vector<Replacement> replacements_for(const Plan& plan, int task, const Swee
     return out;
 }
 
+bool may_be_in_name(char letter) {
+    return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '.' ||
+           letter == '_' || letter == '-';
+}
+
+// Returns `text` with `to` in place of `from` in each path that is `from` or below it. Unlike the
+// directories of a job, this one can be a part of the name of another.
+std::string with_other_root(const std::string& text, const std::string& from,
+                            const std::string& to) {
+    std::string out;
+    std::size_t done = 0;
+    for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + 1)) {
+        const std::size_t end = at + from.size();
+        const bool begins = at == 0 || !(may_be_in_name(text[at - 1]) || text[at - 1] == '/');
+        const bool ends = end == text.size() || !may_be_in_name(text[end]);
+        if (at < done || !begins || !ends) continue;
+        out.append(text, done, at - done).append(to);
+        done = end;
+    }
+    return out.append(text, done);
+}
+
 }  // namespace
 
-Plan of_array_task(const Plan& plan, int task, const SweepPoint& point) {
+Plan of_array_task(Plan plan, int task, const SweepPoint& point) {
     const auto replacements = replacements_for(plan, task, point);
-    Plan out = plan;
-    Directories& directories = out.directories;
-    for (std::string* path :
-         {&directories.job_temp, &directories.mount_root, &directories.job_mount_root,
-          &directories.job_directory, &directories.shared_job_temp, &directories.stdouterr,
-          &directories.stdouterr_host})
-        replace(*path, replacements);
-    for (OutputDirectory& output : out.outputs) {
-        replace(output.path, replacements);
-        replace(output.path_host, replacements);
-    }
-    if (out.software) {
-        Software& software = *out.software;
-        for (std::string* path :
-             {&software.conda_prefix, &software.venv, &software.uv_project, &software.python})
-            replace(*path, replacements);
-        for (std::string& path : software.module_paths)
-            replace(path, replacements);
-    }
-    for (Variable& variable : out.environment)
-        replace(variable.value, replacements);
-    if (out.retry) replace(out.retry->progress_directory, replacements);
-    // The planner has expanded the paths in the commands that it makes of a toolkit's settings.
-    if (out.node_setup) replace(out.node_setup->command, replacements);
-    for (Step& step : out.steps)
-        replace(step.command, replacements);
-    return out;
+    // All tasks share the frozen plan and what lies beside it.
+    std::string plan_directory = plan.directories.plan_directory;
+    base::each_text(plan, [&](std::string& text) { replace(text, replacements); });
+    plan.directories.plan_directory = std::move(plan_directory);
+    return plan;
 }
 
 std::optional<int> array_task_number(std::string_view text) {
     const auto number = base::number_in<int>(text);
     return number && *number >= 0 ? number : std::nullopt;
+}
+
+Plan with_node_root(Plan plan, const std::string& node_root) {
+    const std::string planned = plan.directories.node_root;
+    base::each_text(plan,
+                    [&](std::string& text) { text = with_other_root(text, planned, node_root); });
+    return plan;
 }
 
 }  // namespace batchai::plan

@@ -14,7 +14,6 @@ namespace {
 namespace fs = std::filesystem;
 using batchai::node::find_node_roots;
 using batchai::node::open_node_root;
-using batchai::node::with_other_root;
 
 std::string own_name() {
     return "batchai-" + std::to_string(geteuid());
@@ -68,17 +67,6 @@ TEST_F(NodeRoot, IsFoundForTheCleanUpByItsOwner) {
     const auto roots = find_node_roots(scratch.path().string());
     ASSERT_EQ(roots.size(), 1U);
     EXPECT_EQ(roots.front().path, root->path);
-}
-
-TEST(WithOtherRoot, ReplacesWholePathsOnly) {
-    const std::string from = "/tmp/batchai-1001";
-    const std::string to = "/tmp/batchai-1001.xyz";
-    EXPECT_EQ(with_other_root("/tmp/batchai-1001", from, to), to);
-    EXPECT_EQ(with_other_root("a=/tmp/batchai-1001/u:/tmp/batchai-1001/v", from, to),
-              "a=/tmp/batchai-1001.xyz/u:/tmp/batchai-1001.xyz/v");
-    for (const char* other :
-         {"/tmp/batchai-10012/x", "/scratch/tmp/batchai-1001/x", "/tmp/batchai-1001.abc/x", ""})
-        EXPECT_EQ(with_other_root(other, from, to), other);
 }
 
 }  // namespace
