@@ -34,16 +34,16 @@ std::string new_account_name() {
 }
 
 base::Result<void> ensure_group(const store::Store& store, const site::Site& site) {
-    if (store.group(auto_group)) return {};
+    if (store.get<store::Group>({auto_group})) return {};
     cli::say(fmt::format("Creating {} resource group for auto-storage account", auto_group));
-    const auto made = store.create(store::Group{auto_group, site.location, {}, base::now()});
+    const auto made = store.create(store::Group{{auto_group}, site.location, {}, base::now()});
     // Another command may have made it in the meantime.
     if (made || made.error().exit_code == base::ExitCode::refused) return {};
     return made;
 }
 
 base::Result<std::string> ensure_account(const store::Store& store, const site::Site& site) {
-    for (const auto& account : TRY(store.storage_accounts(auto_group))) {
+    for (const auto& account : TRY(store.list<store::StorageAccount>({auto_group}))) {
         if (!account.key.account.starts_with(account_prefix)) continue;
         cli::say(fmt::format("Using existing {} storage account as an auto-storage account",
                              account.key.account));

@@ -67,7 +67,8 @@ base::Result<store::Cluster> hold_large_jobs(const store::Store& store, const sl
     NameSet perhaps_held = set_of(cluster.held_jobs);
     perhaps_held.insert(holds.hold.begin(), holds.hold.end());
     const auto record_held = [&](const Names& ids) {
-        return store.update(cluster.key, [&](store::Cluster& record) { record.held_jobs = ids; });
+        return store.update<store::Cluster>(
+            cluster.key, [&](store::Cluster& record) { record.held_jobs = ids; });
     };
     TRY(record_held({perhaps_held.begin(), perhaps_held.end()}));
     for (const std::string& id : holds.hold)
@@ -125,7 +126,7 @@ void say_what_happens(const slurm::PowerPlan& plan, const slurm::PowerRights& ri
 }
 
 base::Result<store::Cluster> becomes_cap(const store::Store& store, const store::ClusterKey& key) {
-    return store.update(key, [](store::Cluster& record) {
+    return store.update<store::Cluster>(key, [](store::Cluster& record) {
         record.scaling = store::Scaling::cap;
         record.nodes.clear();
         record.leaving.clear();
@@ -166,7 +167,7 @@ base::Result<ScalingView> look_at_slurm(const store::Store& store, const site::S
 base::Result<Rescaled> follow_target(const store::Store& store, const slurm::Client& client,
                                      const store::ClusterKey& key, const ScalingView& view,
                                      int initial) {
-    store::Cluster cluster = TRY(store.cluster(key));
+    store::Cluster cluster = TRY(store.get<store::Cluster>(key));
     Rescaled out{.cluster = {},
                  .remarks = {},
                  .waiting = {},
@@ -186,7 +187,7 @@ base::Result<Rescaled> follow_target(const store::Store& store, const slurm::Cli
     const slurm::ScalingInput& input = view.input;
     const slurm::PowerPlan plan = slurm::plan_power(input, target);
     // The record is written first, so that it names the nodes even if this process is killed.
-    out.cluster = TRY(store.update(key, [&](store::Cluster& record) {
+    out.cluster = TRY(store.update<store::Cluster>(key, [&](store::Cluster& record) {
         record.scaling = store::Scaling::power_saving;
         record.leaving = leaving_after(cluster, input, plan);
         record.nodes = plan.keep;

@@ -76,11 +76,11 @@ std::set<std::string, std::less<>> nodes_of_others(const store::Store& store,
                                                    const store::ClusterKey& key) {
     std::set<std::string, std::less<>> names;
     // A record that cannot be read is reported where its own cluster is shown.
-    for (const auto& group : store.groups().value_or(std::vector<store::Group>{})) {
-        const auto workspaces = store.workspaces(group.name);
+    for (const auto& group : store.list<store::Group>({}).value_or(std::vector<store::Group>{})) {
+        const auto workspaces = store.list<store::Workspace>(group.key);
         if (!workspaces) continue;
         for (const auto& workspace : *workspaces) {
-            const auto clusters = store.clusters(workspace.key);
+            const auto clusters = store.list<store::Cluster>(workspace.key);
             if (!clusters) continue;
             for (const auto& cluster : *clusters) {
                 if (cluster.key != key) names.insert(cluster.nodes.begin(), cluster.nodes.end());
@@ -189,7 +189,7 @@ namespace {
 // Adds the jobs of the workspace that were sent to a cluster of `target`.
 base::Result<void> add_sent(const store::Store& store, const store::WorkspaceKey& workspace,
                             const store::WorkspaceKey& target, std::vector<store::Job>& found) {
-    for (const store::Experiment& experiment : TRY(store.experiments(workspace))) {
+    for (const store::Experiment& experiment : TRY(store.list<store::Experiment>(workspace))) {
         const auto names = store.job_names(experiment.key);
         if (!names && names.error().exit_code == base::ExitCode::not_found) continue;
         TRY(names);
@@ -209,8 +209,8 @@ base::Result<void> add_sent(const store::Store& store, const store::WorkspaceKey
 base::Result<std::vector<store::Job>> jobs_on_clusters_of(const store::Store& store,
                                                           const store::WorkspaceKey& key) {
     std::vector<store::Job> found;
-    for (const store::Group& group : TRY(store.groups())) {
-        const auto inside = store.workspaces(group.name);
+    for (const store::Group& group : TRY(store.list<store::Group>({}))) {
+        const auto inside = store.list<store::Workspace>(group.key);
         if (!inside && inside.error().exit_code == base::ExitCode::not_found) continue;
         for (const store::Workspace& workspace : TRY(inside)) {
             auto added = add_sent(store, workspace.key, key, found);

@@ -40,7 +40,7 @@ Summary summary_of(const JobView& view) {
 }
 
 base::Result<void> check_task(const store::Store& store, const FactsOf& of) {
-    const auto job = TRY(store.job(of.key));
+    const auto job = TRY(store.get<store::Job>(of.key));
     if (of.task && !job.is_array) return tl::unexpected(not_an_array(of.key));
     if (!of.task && job.is_array)
         return base::fail("the job is an array, and each of its tasks has records of its own",

@@ -185,7 +185,7 @@ base::Result<std::vector<JobView>> view_jobs_of(const store::Store& store,
     AskedJobs asked;
     const std::vector<std::string> names = TRY(store.job_names(key));
     if (names.size() > slurm::Client::many_jobs) {
-        const auto experiment = TRY(store.experiment(key));
+        const auto experiment = TRY(store.get<store::Experiment>(key));
         asked = std::async(std::launch::async, [&client, since = experiment.creation_time] {
             return client.jobs_of_caller(since);
         });
@@ -248,7 +248,7 @@ void look_for_last_words(const slurm::Client& client, JobView& view) {
 
 base::Result<JobView> view_job(const store::Store& store, const slurm::Client& client,
                                const store::JobKey& key, std::optional<int> task) {
-    auto job = TRY(store.job(key));
+    auto job = TRY(store.get<store::Job>(key));
     auto views = TRY(view_jobs(store, client, {std::move(job)}));
     JobView view = std::move(views.front());
     if (task) TRY(choose_task(view, *task));

@@ -55,7 +55,7 @@ base::Result<JobView> JobWatch::look() {
     const auto now = Clock::now();
     if (!changed) {
         // The record is removed with the job. The store's error then describes the cause better.
-        const auto job = store_.job(key_);
+        const auto job = store_.get<store::Job>(key_);
         const bool gone = !job && job.error().exit_code == base::ExitCode::not_found;
         const base::Error& error = job ? changed.error() : job.error();
         // A file server may be away for a while, as Slurm may.
@@ -204,7 +204,7 @@ base::Result<void> stop_jobs(const store::Store& store, const slurm::Client& cli
         if (others || !view.ended()) {
             // The request is recorded before the job is cancelled, so that nobody sees the end
             // without its reason.
-            TRY(store.update(view.job.key, [](store::Job& job) {
+            TRY(store.update<store::Job>(view.job.key, [](store::Job& job) {
                 if (!job.termination_requested) job.termination_requested = base::now();
             }));
             for (const std::string& id : slurm_ids_of(view.job))

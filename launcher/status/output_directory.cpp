@@ -61,13 +61,13 @@ base::Value entry_value(const fs::path& directory, const std::string& name,
 }  // namespace
 
 base::Result<plan::Plan> plan_of_job(const store::Store& store, const store::JobKey& key) {
-    TRY(store.job(key));
+    TRY(store.get<store::Job>(key));
     return plan::plan_from_json(TRY(base::read_file(store.job_files(key).plan())));
 }
 
 base::Result<fs::path> output_directory(const store::Store& store, const store::JobKey& key,
                                         const std::string& id, std::optional<int> task) {
-    const auto job = TRY(store.job(key));
+    const auto job = TRY(store.get<store::Job>(key));
     auto plan = TRY(plan_of_job(store, key));
     if (task && !job.is_array) return tl::unexpected(not_an_array(key));
     if (job.is_array && !task)

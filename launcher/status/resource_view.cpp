@@ -61,10 +61,10 @@ std::string file_server_id(const std::string& subscription, const store::FileSer
 
 base::Value to_value(const store::Group& group, const std::string& subscription) {
     return base::Value::Object{
-        {"id", group_id(subscription, group.name)},
+        {"id", group_id(subscription, group.key.group)},
         {"location", group.location},
         {"managedBy", nullptr},
-        {"name", group.name},
+        {"name", group.key.group},
         {"properties", base::Value::Object{{"provisioningState", "Succeeded"}}},
         {"tags", tags_value(group.tags)}};
 }

@@ -2,6 +2,7 @@
 #include "store/records.hpp"
 
 #include <cstdint>
+#include <type_traits>
 
 #include <fmt/format.h>
 
@@ -11,9 +12,9 @@ namespace batchai::store {
 
 namespace {
 
-bool is_allowed(Kind kind, char c) {
+bool is_allowed(const Kind& kind, char c) {
     if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')) return true;
-    return c == '-' || c == '_' || (c == '.' && kind == Kind::group);
+    return c == '-' || c == '_' || (c == '.' && kind.dot_in_name);
 }
 
 // Returns the character at a place, for a message: with its code point if it may not be visible.
@@ -29,26 +30,6 @@ std::string shown(std::string_view name, std::size_t at) {
 
 }  // namespace
 
-std::string_view kind_name(Kind kind) {
-    switch (kind) {
-        case Kind::group:
-            return "resource group";
-        case Kind::workspace:
-            return "workspace";
-        case Kind::experiment:
-            return "experiment";
-        case Kind::cluster:
-            return "cluster";
-        case Kind::job:
-            return "job";
-        case Kind::storage_account:
-            return "storage account";
-        case Kind::file_server:
-            return "file server";
-    }
-    return "resource";
-}
-
 std::optional<ClusterKey> Job::cluster_key() const {
     if (cluster.empty()) return std::nullopt;
     return ClusterKey{cluster_group.empty() ? key.group : cluster_group,
@@ -62,12 +43,11 @@ void Job::set_cluster(const ClusterKey& other) {
     cluster_workspace = own ? "" : other.workspace;
 }
 
-base::Result<void> check_name(Kind kind, std::string_view name) {
-    const std::size_t longest = kind == Kind::group ? 90 : 64;
-    const std::string where = fmt::format("{} name", kind_name(kind));
+base::Result<void> check_name(const Kind& kind, std::string_view name) {
+    const std::string where = fmt::format("{} name", kind.name);
     const std::string hint =
-        fmt::format("a {} has 1 to {} letters, digits, \"-\"{} \"_\"{}", where, longest,
-                    kind == Kind::group ? "," : " and", kind == Kind::group ? " and \".\"" : "");
+        fmt::format("a {} has 1 to {} letters, digits, {}", where, kind.longest_name,
+                    kind.dot_in_name ? R"("-", "_" and ".")" : R"("-" and "_")");
     const auto refuse = [&](std::string what) {
         return base::fail(std::move(what), where, hint, base::ExitCode::usage);
     };
@@ -77,8 +57,9 @@ base::Result<void> check_name(Kind kind, std::string_view name) {
         if (!is_allowed(kind, name[i]))
             return refuse(fmt::format("{} at character {} is not allowed", shown(name, i), i + 1));
     }
-    if (name.size() > longest)
-        return refuse(fmt::format("has {} characters, {} are allowed", name.size(), longest));
+    if (name.size() > kind.longest_name)
+        return refuse(
+            fmt::format("has {} characters, {} are allowed", name.size(), kind.longest_name));
     if (name == "." || name == "..") return refuse(fmt::format("\"{}\" is not allowed", name));
     return {};
 }
@@ -118,7 +99,7 @@ struct RecordOf<Experiment> {
 template <>
 struct RecordOf<Cluster> {
     static constexpr auto fields = std::tuple{
-        field("uuid", &Cluster::uuid).or_missing(),
+        field("uuid", &Cluster::uuid),
         field("vmSize", &Cluster::vm_size),
         field("vmPriority", &Cluster::vm_priority),
         field("scaleSettings", &Cluster::scale),
@@ -127,10 +108,10 @@ struct RecordOf<Cluster> {
         field("properties", &Cluster::properties),
         field("creationTime", &Cluster::creation_time),
         field("allocationStateTransitionTime", &Cluster::allocation_state_transition_time),
-        field("scaling", &Cluster::scaling).or_missing(),
-        field("nodes", &Cluster::nodes).or_missing(),
-        field("leaving", &Cluster::leaving).or_missing(),
-        field("heldJobs", &Cluster::held_jobs).or_missing()};
+        field("scaling", &Cluster::scaling),
+        field("nodes", &Cluster::nodes),
+        field("leaving", &Cluster::leaving),
+        field("heldJobs", &Cluster::held_jobs)};
 };
 
 template <>
@@ -146,16 +127,16 @@ struct RecordOf<Job> {
         std::tuple{field("uuid", &Job::uuid),
                    field("subscription", &Job::subscription),
                    field("cluster", &Job::cluster),
-                   field("clusterGroup", &Job::cluster_group).or_missing(),
-                   field("clusterWorkspace", &Job::cluster_workspace).or_missing(),
+                   field("clusterGroup", &Job::cluster_group),
+                   field("clusterWorkspace", &Job::cluster_workspace),
                    field("toolType", &Job::tool_type),
                    field("nodeCount", &Job::node_count).within(0),
                    field("properties", &Job::properties),
                    field("planDigest", &Job::plan_digest),
                    field("slurmJobId", &Job::slurm_job_id),
-                   field("array", &Job::is_array).or_missing(),
-                   field("arrayIndexes", &Job::array).or_missing(),
-                   field("arrayRuns", &Job::array_runs).or_missing(),
+                   field("array", &Job::is_array),
+                   field("arrayIndexes", &Job::array),
+                   field("arrayRuns", &Job::array_runs),
                    field("creationTime", &Job::creation_time),
                    field("terminationRequested", &Job::termination_requested)};
 };
@@ -187,80 +168,11 @@ namespace batchai::store {
 namespace {
 
 using base::Result;
-using base::Value;
-
-constexpr std::string_view group_schema = "batchai-group/v1";
-constexpr std::string_view workspace_schema = "batchai-workspace/v1";
-constexpr std::string_view experiment_schema = "batchai-experiment/v1";
-constexpr std::string_view storage_account_schema = "batchai-storage-account/v1";
-constexpr std::string_view file_server_schema = "batchai-file-server/v1";
-
-// A schema whose older version can also be read.
-struct Versions {
-    std::string_view current;
-    std::string_view older;
-};
-constexpr Versions cluster_schema{.current = "batchai-cluster/v2", .older = "batchai-cluster/v1"};
-constexpr Versions job_schema{.current = "batchai-job/v2", .older = "batchai-job/v1"};
 
 constexpr const char* damaged_hint = "restore the file, or delete the resource and create it anew";
 
 tl::unexpected<base::Error> damaged(const std::string& what, const std::string& where) {
     return base::fail("damaged record: " + what, where, damaged_hint);
-}
-
-// Parses a record, which must be an object with a schema.
-Result<Value> parse(std::string_view text, const std::string& path) {
-    auto root = base::parse_json(text, path);
-    if (!root) return damaged(root.error().what, root.error().where);
-    if (!root->is_object()) return damaged("the record is not an object", path);
-    if (!(*root)["schema"].is_string()) return damaged("\"schema\" is missing", path);
-    return root;
-}
-
-template <typename T>
-Result<T> bind(const Value& root, std::string_view schema, const std::string& path, T with_key) {
-    const std::string& found = *root["schema"].string();
-    if (found != schema)
-        return damaged(
-            fmt::format("\"schema\" is \"{}\", this program reads \"{}\"", found, schema), path);
-    auto record = base::from_value<T>(root, std::move(with_key));
-    if (!record) return damaged(record.error().what, path);
-    return record;
-}
-
-template <typename T>
-Result<T> read(std::string_view text, std::string_view schema, const std::string& path,
-               T with_key) {
-    const Value root = TRY(parse(text, path));
-    return bind(root, schema, path, std::move(with_key));
-}
-
-// Converts a record of the older version. Version 1 kept the properties as a string of JSON text,
-// which was empty if there were none.
-Result<Value> migrated(Value root, const Versions& schema, const std::string& path) {
-    if (*root["schema"].string() != schema.older) return root;
-    const std::string* const text = root["propertiesJson"].string();
-    if (text == nullptr) return damaged("\"propertiesJson\" is not a string", path);
-    Value properties;
-    if (!text->empty()) {
-        auto parsed = base::parse_json(*text, "propertiesJson");
-        if (!parsed)
-            return damaged(fmt::format("\"propertiesJson\" is not JSON: {}", parsed.error().what),
-                           path);
-        properties = std::move(*parsed);
-    }
-    root.set("schema", schema.current);
-    root.set("properties", std::move(properties));
-    return root;
-}
-
-template <typename T>
-Result<T> read(std::string_view text, const Versions& schema, const std::string& path, T with_key) {
-    const Value root = TRY(parse(text, path).and_then([&](Value found) {
-        return migrated(std::move(found), schema, path);
-    }));
-    return bind(root, schema.current, path, std::move(with_key));
 }
 
 }  // namespace
@@ -271,85 +183,44 @@ base::Result<std::string> readable(std::string json) {
                       "nothing was written; give the text in UTF-8", base::ExitCode::usage);
 }
 
-std::string to_json(const Group& group) {
-    return base::to_record(group, group_schema);
+template <typename Record>
+std::string to_json(const Record& record) {
+    return base::to_record(record, kind<Record>.schema);
 }
 
-std::string to_json(const Workspace& workspace) {
-    return base::to_record(workspace, workspace_schema);
-}
-
-std::string to_json(const Experiment& experiment) {
-    return base::to_record(experiment, experiment_schema);
-}
-
-std::string to_json(const Cluster& cluster) {
-    return base::to_record(cluster, cluster_schema.current);
-}
-
-std::string to_json(const Job& job) {
-    return base::to_record(job, job_schema.current);
-}
-
-std::string to_json(const StorageAccount& account) {
-    return base::to_record(account, storage_account_schema);
-}
-
-std::string to_json(const FileServer& server) {
-    return base::to_record(server, file_server_schema);
-}
-
-Result<Group> group_from_json(std::string_view text, const std::string& path,
-                              const std::string& name) {
-    Group group;
-    group.name = name;
-    return read(text, group_schema, path, std::move(group));
-}
-
-Result<Workspace> workspace_from_json(std::string_view text, const std::string& path,
-                                      const WorkspaceKey& key) {
-    Workspace workspace;
-    workspace.key = key;
-    return read(text, workspace_schema, path, std::move(workspace));
-}
-
-Result<Experiment> experiment_from_json(std::string_view text, const std::string& path,
-                                        const ExperimentKey& key) {
-    Experiment experiment;
-    experiment.key = key;
-    return read(text, experiment_schema, path, std::move(experiment));
-}
-
-Result<Cluster> cluster_from_json(std::string_view text, const std::string& path,
-                                  const ClusterKey& key) {
-    Cluster blank;
-    blank.key = key;
-    blank.scale = {};
-    Cluster cluster = TRY(read(text, cluster_schema, path, std::move(blank)));
-    if (cluster.scale.manual.has_value() == cluster.scale.auto_scale.has_value())
-        return damaged("\"scaleSettings\" must hold exactly one of \"manual\" and \"autoScale\"",
+template <typename Record>
+Result<Record> from_json(std::string_view text, const std::string& path, const KeyOf<Record>& key) {
+    const auto root = base::parse_json(text, path);
+    if (!root) return damaged(root.error().what, root.error().where);
+    if (!root->is_object()) return damaged("the record is not an object", path);
+    const std::string* const schema = (*root)["schema"].string();
+    if (schema == nullptr) return damaged("\"schema\" is missing", path);
+    if (*schema != kind<Record>.schema)
+        return damaged(fmt::format("\"schema\" is \"{}\", this program reads \"{}\"", *schema,
+                                   kind<Record>.schema),
                        path);
-    return cluster;
+    auto record = base::from_value<Record>(*root);
+    if (!record) return damaged(record.error().what, path);
+    if constexpr (std::is_same_v<Record, Cluster>) {
+        if (record->scale.manual.has_value() == record->scale.auto_scale.has_value())
+            return damaged(
+                "\"scaleSettings\" must hold exactly one of \"manual\" and \"autoScale\"", path);
+    }
+    record->key = key;
+    return *record;
 }
 
-Result<Job> job_from_json(std::string_view text, const std::string& path, const JobKey& key) {
-    Job job;
-    job.key = key;
-    return read(text, job_schema, path, std::move(job));
-}
-
-Result<StorageAccount> storage_account_from_json(std::string_view text, const std::string& path,
-                                                 const StorageAccountKey& key) {
-    StorageAccount account;
-    account.key = key;
-    return read(text, storage_account_schema, path, std::move(account));
-}
-
-Result<FileServer> file_server_from_json(std::string_view text, const std::string& path,
-                                         const FileServerKey& key) {
-    FileServer server;
-    server.key = key;
-    return read(text, file_server_schema, path, std::move(server));
-}
+// The two for each kind.
+#define BATCHAI_TEXT_OF(Record)                         \
+    template std::string to_json(const Record& record); \
+    template Result<Record> from_json(std::string_view, const std::string&, const KeyOf<Record>&);
+BATCHAI_TEXT_OF(Group)
+BATCHAI_TEXT_OF(Workspace)
+BATCHAI_TEXT_OF(Experiment)
+BATCHAI_TEXT_OF(Cluster)
+BATCHAI_TEXT_OF(Job)
+BATCHAI_TEXT_OF(StorageAccount)
+BATCHAI_TEXT_OF(FileServer)
+#undef BATCHAI_TEXT_OF
 
 }  // namespace batchai::store

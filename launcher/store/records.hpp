@@ -3,6 +3,7 @@
 
 #include <array>
 #include <compare>
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -14,29 +15,63 @@
 #include "base/error.hpp"
 #include "base/record.hpp"
 #include "base/timestamp.hpp"
+#include "record/job_files.hpp"
 
 namespace batchai::store {
 
-enum class Kind { group, workspace, experiment, cluster, job, storage_account, file_server };
+// A kind of resource. `kind<Job>` is that of jobs; the rows are at the end of this file.
+struct Kind {
+    std::string_view name;     // for messages: "resource group"
+    std::string_view command;  // the word of the command line
+    std::string_view schema;
+    const Kind* parent;
+    // The name of the directory that has all resources of one parent.
+    std::string_view plural;
+    // The name of the record in the resource's own directory. Empty: there is no directory, and the
+    // record is the file <name>.json.
+    std::string_view record;
+    std::size_t longest_name = 64;
+    bool dot_in_name = false;
 
-// Returns the kind's name for messages: "resource group", "workspace", …
-[[nodiscard]] std::string_view kind_name(Kind kind);
+    [[nodiscard]] bool has_directory() const { return !record.empty(); }
+};
+
+template <typename Record>
+inline constexpr Kind kind{};
 
 // Checks the name of a resource: it has 1 to 64 letters, digits, "-" and "_". The name of a
 // resource group has up to 90 characters and may also contain ".", but is neither "." nor "..".
 // Letters are ASCII. A valid name is one path component. The error has ExitCode::usage and says
 // which character is wrong.
-[[nodiscard]] base::Result<void> check_name(Kind kind, std::string_view name);
+[[nodiscard]] base::Result<void> check_name(const Kind& kind, std::string_view name);
 
 // The records that the store keeps of the resources, and how each is written as JSON. store.hpp
 // says where the files are.
 
 using Tags = std::map<std::string, std::string>;
 
+// The names of a resource and of what it is in, the outermost first.
+using Names = std::vector<std::string>;
+
+// Where the groups are.
+struct HomeKey {
+    [[nodiscard]] static Names names() { return {}; }
+};
+
+struct GroupKey {
+    std::string group;
+
+    [[nodiscard]] static HomeKey parent() { return {}; }
+    [[nodiscard]] Names names() const { return {group}; }
+    auto operator<=>(const GroupKey&) const = default;
+};
+
 struct WorkspaceKey {
     std::string group;
     std::string workspace;
 
+    [[nodiscard]] GroupKey parent() const { return {group}; }
+    [[nodiscard]] Names names() const { return {group, workspace}; }
     auto operator<=>(const WorkspaceKey&) const = default;
 };
 
@@ -46,6 +81,7 @@ struct ExperimentKey {
     std::string experiment;
 
     [[nodiscard]] WorkspaceKey parent() const { return {group, workspace}; }
+    [[nodiscard]] Names names() const { return {group, workspace, experiment}; }
     auto operator<=>(const ExperimentKey&) const = default;
 };
 
@@ -55,6 +91,7 @@ struct ClusterKey {
     std::string cluster;
 
     [[nodiscard]] WorkspaceKey parent() const { return {group, workspace}; }
+    [[nodiscard]] Names names() const { return {group, workspace, cluster}; }
     auto operator<=>(const ClusterKey&) const = default;
 };
 
@@ -65,6 +102,7 @@ struct JobKey {
     std::string job;
 
     [[nodiscard]] ExperimentKey parent() const { return {group, workspace, experiment}; }
+    [[nodiscard]] Names names() const { return {group, workspace, experiment, job}; }
     auto operator<=>(const JobKey&) const = default;
 };
 
@@ -72,6 +110,8 @@ struct StorageAccountKey {
     std::string group;
     std::string account;
 
+    [[nodiscard]] GroupKey parent() const { return {group}; }
+    [[nodiscard]] Names names() const { return {group, account}; }
     auto operator<=>(const StorageAccountKey&) const = default;
 };
 
@@ -81,11 +121,12 @@ struct FileServerKey {
     std::string file_server;
 
     [[nodiscard]] WorkspaceKey parent() const { return {group, workspace}; }
+    [[nodiscard]] Names names() const { return {group, workspace, file_server}; }
     auto operator<=>(const FileServerKey&) const = default;
 };
 
 struct Group {
-    std::string name;
+    GroupKey key;
     std::string location;
     std::optional<Tags> tags;
     base::Time creation_time;
@@ -169,8 +210,7 @@ enum class VmPriority { dedicated, low_priority };
 
 struct Cluster {
     ClusterKey key;
-    // New for each creation. Empty in records of releases that had no setup task.
-    std::string uuid;
+    std::string uuid;     // new for each creation
     std::string vm_size;  // as the user wrote it
     VmPriority vm_priority = VmPriority::dedicated;
     ScaleSettings scale{.manual = ManualScale{}, .auto_scale = {}};
@@ -216,8 +256,7 @@ struct Job {
     std::string slurm_job_id;  // as sbatch printed it
     // Whether it is an array job. Slurm's id is then that of all its tasks, and also of the last.
     bool is_array = false;
-    // The value of its option "array": "0-99%4". Empty in the records of older releases.
-    std::string array;
+    std::string array;                 // the value of its option "array": "0-99%4"
     std::vector<ArrayRun> array_runs;  // after the first, in their order
     base::Time creation_time;
     std::optional<base::Time> termination_requested;  // when the user asked to stop the job
@@ -229,42 +268,78 @@ struct Job {
     bool operator==(const Job&) const = default;
 };
 
-// Records as JSON text. Reading refuses an unknown schema, a missing key and a wrong type. `path`
-// is the file's name for the message, which says "path:line:column" for invalid JSON and names the
-// key otherwise. Unknown keys are ignored, so that an older program can read what a newer one
-// wrote. The names (group, workspace, …) are not in the text, because they are in the path of the
-// file.
+template <typename Record>
+using KeyOf = decltype(Record::key);
+template <typename Record>
+using ParentKeyOf = decltype(std::declval<KeyOf<Record>>().parent());
+
+template <>
+inline constexpr Kind kind<Group>{.name = "resource group",
+                                  .command = "group",
+                                  .schema = "batchai-group/v1",
+                                  .parent = nullptr,
+                                  .plural = "groups",
+                                  .record = "group.json",
+                                  .longest_name = 90,
+                                  .dot_in_name = true};
+template <>
+inline constexpr Kind kind<Workspace>{.name = "workspace",
+                                      .command = "workspace",
+                                      .schema = "batchai-workspace/v1",
+                                      .parent = &kind<Group>,
+                                      .plural = "workspaces",
+                                      .record = "workspace.json"};
+template <>
+inline constexpr Kind kind<Experiment>{.name = "experiment",
+                                       .command = "experiment",
+                                       .schema = "batchai-experiment/v1",
+                                       .parent = &kind<Workspace>,
+                                       .plural = "experiments",
+                                       .record = "experiment.json"};
+template <>
+inline constexpr Kind kind<Cluster>{.name = "cluster",
+                                    .command = "cluster",
+                                    .schema = "batchai-cluster/v2",
+                                    .parent = &kind<Workspace>,
+                                    .plural = "clusters",
+                                    .record = {}};
+template <>
+inline constexpr Kind kind<Job>{.name = "job",
+                                .command = "job",
+                                .schema = "batchai-job/v2",
+                                .parent = &kind<Experiment>,
+                                .plural = "jobs",
+                                .record = record::JobFiles::record_name};
+template <>
+inline constexpr Kind kind<StorageAccount>{.name = "storage account",
+                                           .command = "storage account",
+                                           .schema = "batchai-storage-account/v1",
+                                           .parent = &kind<Group>,
+                                           .plural = "storage-accounts",
+                                           .record = {}};
+template <>
+inline constexpr Kind kind<FileServer>{.name = "file server",
+                                       .command = "file-server",
+                                       .schema = "batchai-file-server/v1",
+                                       .parent = &kind<Workspace>,
+                                       .plural = "file-servers",
+                                       .record = {}};
+
+// Returns the record as JSON text. The names (group, workspace, …) are not in the text, because
+// they are in the path of the file.
+template <typename Record>
+[[nodiscard]] std::string to_json(const Record& record);
+
+// Reads the text of a record. Refuses an unknown schema, a missing key and a wrong type. `path` is
+// the file's name for the message, which says "path:line:column" for invalid JSON and names the key
+// otherwise. Unknown keys are ignored, so that an older program can read what a newer one wrote.
+template <typename Record>
+[[nodiscard]] base::Result<Record> from_json(std::string_view text, const std::string& path,
+                                             const KeyOf<Record>& key);
+
 // Returns the text of a record if it can be read back. Text of the user that is not UTF-8 cannot,
 // and a damaged record would be in the way of every command that lists it.
 [[nodiscard]] base::Result<std::string> readable(std::string json);
-
-[[nodiscard]] std::string to_json(const Group& group);
-[[nodiscard]] std::string to_json(const Workspace& workspace);
-[[nodiscard]] std::string to_json(const Experiment& experiment);
-[[nodiscard]] std::string to_json(const Cluster& cluster);
-[[nodiscard]] std::string to_json(const Job& job);
-[[nodiscard]] std::string to_json(const StorageAccount& account);
-[[nodiscard]] std::string to_json(const FileServer& server);
-
-[[nodiscard]] base::Result<Group> group_from_json(std::string_view text, const std::string& path,
-                                                  const std::string& name);
-[[nodiscard]] base::Result<Workspace> workspace_from_json(std::string_view text,
-                                                          const std::string& path,
-                                                          const WorkspaceKey& key);
-[[nodiscard]] base::Result<Experiment> experiment_from_json(std::string_view text,
-                                                            const std::string& path,
-                                                            const ExperimentKey& key);
-[[nodiscard]] base::Result<Cluster> cluster_from_json(std::string_view text,
-                                                      const std::string& path,
-                                                      const ClusterKey& key);
-[[nodiscard]] base::Result<Job> job_from_json(std::string_view text, const std::string& path,
-                                              const JobKey& key);
-[[nodiscard]] base::Result<StorageAccount> storage_account_from_json(std::string_view text,
-                                                                     const std::string& path,
-                                                                     const StorageAccountKey& key);
-[[nodiscard]] base::Result<FileServer> file_server_from_json(std::string_view text,
-                                                             const std::string& path,
-                                                             const FileServerKey& key);
 
 }  // namespace batchai::store
 
@@ -310,12 +385,10 @@ struct RecordOf<store::AutoScale> {
                    field("minimumNodeCount", &store::AutoScale::minimum_node_count).within(0)};
 };
 
-// Records of version 1 have only one of the two keys.
 template <>
 struct RecordOf<store::ScaleSettings> {
-    static constexpr auto fields =
-        std::tuple{field("autoScale", &store::ScaleSettings::auto_scale).or_missing(),
-                   field("manual", &store::ScaleSettings::manual).or_missing()};
+    static constexpr auto fields = std::tuple{field("autoScale", &store::ScaleSettings::auto_scale),
+                                              field("manual", &store::ScaleSettings::manual)};
 };
 
 }  // namespace batchai::base

@@ -47,33 +47,27 @@ class Store {
     [[nodiscard]] const std::filesystem::path& home() const { return home_; }
     [[nodiscard]] std::filesystem::path storage_root() const { return home_ / "storage"; }
 
-    [[nodiscard]] base::Result<void> create(const Group& group) const;
-    [[nodiscard]] base::Result<void> create(const Workspace& workspace) const;
-    [[nodiscard]] base::Result<void> create(const Experiment& experiment) const;
-    [[nodiscard]] base::Result<void> create(const Cluster& cluster) const;
-    [[nodiscard]] base::Result<void> create(const StorageAccount& account) const;
-    [[nodiscard]] base::Result<void> create(const FileServer& server) const;
+    // The five for each kind of resource; a job is created with reserve(). Each looks at the names
+    // and at the parents first.
+    template <typename Record>
+    [[nodiscard]] base::Result<void> create(const Record& record) const;
+    template <typename Record>
+    [[nodiscard]] base::Result<Record> get(const KeyOf<Record>& key) const;
+    template <typename Record>
+    [[nodiscard]] base::Result<std::vector<Record>> list(const ParentKeyOf<Record>& parent) const;
+    // Removes the record and everything below it. Outputs in the storage are kept.
+    template <typename Record>
+    [[nodiscard]] base::Result<void> remove(const KeyOf<Record>& key) const;
+    // Reads, changes and replaces the record, and returns what was written. The key cannot change.
+    // Concurrent updates happen one after the other (see lock_updates()), so `change` must be
+    // quick.
+    template <typename Record>
+    [[nodiscard]] base::Result<Record> update(const KeyOf<Record>& key,
+                                              const std::function<void(Record&)>& change) const;
 
-    [[nodiscard]] base::Result<Group> group(const std::string& name) const;
-    [[nodiscard]] base::Result<Workspace> workspace(const WorkspaceKey& key) const;
-    [[nodiscard]] base::Result<Experiment> experiment(const ExperimentKey& key) const;
-    [[nodiscard]] base::Result<Cluster> cluster(const ClusterKey& key) const;
-    [[nodiscard]] base::Result<Job> job(const JobKey& key) const;
-    [[nodiscard]] base::Result<StorageAccount> storage_account(const StorageAccountKey& key) const;
-    [[nodiscard]] base::Result<FileServer> file_server(const FileServerKey& key) const;
-
-    [[nodiscard]] base::Result<std::vector<Group>> groups() const;
-    [[nodiscard]] base::Result<std::vector<Workspace>> workspaces(const std::string& group) const;
-    [[nodiscard]] base::Result<std::vector<Experiment>> experiments(const WorkspaceKey& key) const;
-    [[nodiscard]] base::Result<std::vector<Cluster>> clusters(const WorkspaceKey& key) const;
-    [[nodiscard]] base::Result<std::vector<StorageAccount>> storage_accounts(
-        const std::string& group) const;
-    [[nodiscard]] base::Result<std::vector<FileServer>> file_servers(const WorkspaceKey& key) const;
-    [[nodiscard]] base::Result<std::vector<Job>> jobs(const ExperimentKey& key) const;
     // job_names() returns the names of the experiment's job directories, which takes a fraction of
-    // the time of jobs(). The second function returns the jobs of such names, and leaves out a name
-    // that has no record. A record that cannot be read is an error, or one of `unreadable` if that
-    // is given.
+    // the time of a list. jobs() returns the jobs of such names, and leaves out a name that has no
+    // record. A record that cannot be read is an error, or one of `unreadable` if that is given.
     [[nodiscard]] base::Result<std::vector<std::string>> job_names(const ExperimentKey& key) const;
     [[nodiscard]] base::Result<std::vector<Job>> jobs(
         const ExperimentKey& key, const std::vector<std::string>& names,
@@ -81,23 +75,6 @@ class Store {
     // Returns the jobs of all experiments of the workspace, by experiment and name. Used to find
     // running jobs before a parent is removed.
     [[nodiscard]] base::Result<std::vector<Job>> jobs_of_workspace(const WorkspaceKey& key) const;
-
-    [[nodiscard]] base::Result<void> remove_group(const std::string& name) const;
-    [[nodiscard]] base::Result<void> remove(const WorkspaceKey& key) const;
-    [[nodiscard]] base::Result<void> remove(const ExperimentKey& key) const;
-    [[nodiscard]] base::Result<void> remove(const ClusterKey& key) const;
-    [[nodiscard]] base::Result<void> remove(const StorageAccountKey& key) const;
-    [[nodiscard]] base::Result<void> remove(const FileServerKey& key) const;
-    // Removes the record and the job's directory. Outputs in the storage are kept.
-    [[nodiscard]] base::Result<void> remove(const JobKey& key) const;
-
-    // Reads, changes and replaces the record, and returns what was written. The key cannot change.
-    // Concurrent updates happen one after the other (see lock_updates()), so `change` must be
-    // quick.
-    [[nodiscard]] base::Result<Cluster> update(const ClusterKey& key,
-                                               const std::function<void(Cluster&)>& change) const;
-    [[nodiscard]] base::Result<Job> update(const JobKey& key,
-                                           const std::function<void(Job&)>& change) const;
 
     // Reserves the name and directory of a new job, whose experiment must exist. See
     // reservation.hpp.

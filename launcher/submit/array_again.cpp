@@ -99,7 +99,7 @@ base::Result<store::ArrayRun> run_tasks_again(const store::Store& store,
     // and not run again.
     const auto record = [&](const std::string& id) -> base::Result<void> {
         run.slurm_job_id = id;
-        TRY(store.update(job.key, [&](store::Job& changed) {
+        TRY(store.update<store::Job>(job.key, [&](store::Job& changed) {
             changed.array_runs.push_back(run);
             changed.termination_requested.reset();
         }));

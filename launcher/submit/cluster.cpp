@@ -23,7 +23,7 @@ base::Result<void> find_cluster(Submission& submission) {
         ChosenCluster{.key = *key,
                       .view = {.name = key->cluster, .vm_size = {}, .node_limit = {}},
                       .notices = {}});
-    const auto cluster = submission.store.cluster(*key);
+    const auto cluster = submission.store.get<store::Cluster>(*key);
     if (!cluster) {
         const auto& error = cluster.error();
         if (error.exit_code != base::ExitCode::not_found) return tl::unexpected(error);

@@ -34,10 +34,10 @@ bool has_ended(const fs::path& job_directory) {
 // Returns the directories of the jobs that have no recorded end, by Slurm job id.
 std::map<std::string, fs::path> open_jobs(const store::Store& store) {
     std::map<std::string, fs::path> out;
-    const auto groups = store.groups();
+    const auto groups = store.list<store::Group>({});
     if (!groups) return out;
     for (const auto& group : *groups) {
-        const auto workspaces = store.workspaces(group.name);
+        const auto workspaces = store.list<store::Workspace>(group.key);
         if (!workspaces) continue;
         for (const auto& workspace : *workspaces) {
             const auto jobs = store.jobs_of_workspace(workspace.key);

@@ -19,11 +19,12 @@ constexpr const char* no_uuid = "00000000-0000-0000-0000-000000000000";
 
 base::Result<void> check_names(const Submission& submission) {
     const plan::Identity& identity = submission.identity;
-    for (const auto& [kind, name] : {std::pair(store::Kind::group, identity.resource_group),
-                                     std::pair(store::Kind::workspace, identity.workspace),
-                                     std::pair(store::Kind::experiment, identity.experiment),
-                                     std::pair(store::Kind::job, identity.job)}) {
-        TRY(store::check_name(kind, name));
+    for (const auto& [kind, name] :
+         {std::pair(&store::kind<store::Group>, identity.resource_group),
+          std::pair(&store::kind<store::Workspace>, identity.workspace),
+          std::pair(&store::kind<store::Experiment>, identity.experiment),
+          std::pair(&store::kind<store::Job>, identity.job)}) {
+        TRY(store::check_name(*kind, name));
     }
     return {};
 }
@@ -31,7 +32,9 @@ base::Result<void> check_names(const Submission& submission) {
 // Chooses a name that is free.
 base::Result<void> choose_name(Submission& submission) {
     const std::string stem = submission.identity.job;
-    const auto is_taken = [&] { return submission.store.job(submission.key()).has_value(); };
+    const auto is_taken = [&] {
+        return submission.store.get<store::Job>(submission.key()).has_value();
+    };
     // A second run of the same file works.
     for (int number = 2; !submission.name && is_taken(); ++number)
         submission.identity.job = fmt::format("{}-{}", stem, number);

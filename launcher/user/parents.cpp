@@ -70,15 +70,15 @@ store::JobKey job_key(const JobName& name) {
 base::Result<void> ensure_group(const store::Store& store, const site::Site& site,
                                 const ParentOptions& options) {
     const auto group = group_name(options);
-    if (!group.fallback || store.group(group.value)) return {};
-    return unless_there(store.create(store::Group{group.value, site.location, {}, base::now()}));
+    if (!group.fallback || store.get<store::Group>({group.value})) return {};
+    return unless_there(store.create(store::Group{{group.value}, site.location, {}, base::now()}));
 }
 
 base::Result<void> ensure_workspace(const store::Store& store, const site::Site& site,
                                     const ParentOptions& options) {
     TRY(ensure_group(store, site, options));
     const auto key = workspace_key(options);
-    const auto found = store.workspace(key);
+    const auto found = store.get<store::Workspace>(key);
     if (found) return {};
     if (!workspace_name(options).fallback || found.error().exit_code != base::ExitCode::not_found) {
         return tl::unexpected(found.error());
@@ -90,7 +90,7 @@ base::Result<void> ensure_experiment(const store::Store& store, const site::Site
                                      const ParentOptions& options) {
     TRY(ensure_workspace(store, site, options));
     const auto key = experiment_key(options);
-    const auto found = store.experiment(key);
+    const auto found = store.get<store::Experiment>(key);
     if (found) return {};
     if (!experiment_name(options).fallback ||
         found.error().exit_code != base::ExitCode::not_found) {

@@ -75,7 +75,7 @@ Answer admin_diag(const DiagOptions& options) {
                           base::ExitCode::usage);
     const auto here = TRY(open_context());
     const auto key = user::job_key({.job = options.job, .parents = options.parents});
-    const auto job = TRY(here.store.job(key));
+    const auto job = TRY(here.store.get<store::Job>(key));
     // Root must not write where another user can change what a path leads to.
     TRY(base::check_own_directory(std::filesystem::weakly_canonical(here.store.home())));
     const record::JobFiles files = here.store.job_files(key);

@@ -167,12 +167,12 @@ base::Result<Value> node_setup(const ClusterOptions& options, const clusters::Cl
 Answer rescale(const ClusterOptions& options, const store::ScaleSettings& scale) {
     const auto here = TRY(open_context());
     const auto key = own_key(options);
-    const auto cluster = TRY(here.store.cluster(key));
+    const auto cluster = TRY(here.store.get<store::Cluster>(key));
     TRY(here.slurm.ping());
     // A target is not recorded before Slurm has said what there is to change.
     const clusters::ScalingView view =
         TRY(clusters::look_at_slurm(here.store, here.site, here.slurm, cluster));
-    TRY(here.store.update(key, [&](store::Cluster& record) {
+    TRY(here.store.update<store::Cluster>(key, [&](store::Cluster& record) {
         record.scale = scale;
         record.allocation_state_transition_time = base::now();
     }));
@@ -182,7 +182,7 @@ Answer rescale(const ClusterOptions& options, const store::ScaleSettings& scale)
 Answer cluster_create(const ClusterOptions& options) {
     const auto here = TRY(open_context());
     const auto key = own_key(options);
-    if (here.store.cluster(key)) {
+    if (here.store.get<store::Cluster>(key)) {
         return base::fail(
             fmt::format("\"{}\" already exists in \"{}\" resource group under {} resource group.",
                         key.cluster, key.group, key.workspace),
@@ -212,13 +212,13 @@ Answer cluster_create(const ClusterOptions& options) {
 
 Answer cluster_show(const ClusterOptions& options) {
     const auto here = TRY(open_context());
-    const auto cluster = TRY(here.store.cluster(own_key(options)));
+    const auto cluster = TRY(here.store.get<store::Cluster>(own_key(options)));
     return answer_with(here, cluster, status::cluster_columns);
 }
 
 Answer cluster_list(const ClusterOptions& options) {
     const auto here = TRY(open_context());
-    const auto clusters = here.store.clusters(user::workspace_key(options.parents));
+    const auto clusters = here.store.list<store::Cluster>(user::workspace_key(options.parents));
     if (!clusters && user::nothing_yet(clusters.error(), options.parents)) {
         return Outcome{Value::Array{}, status::cluster_columns};
     }
@@ -243,7 +243,7 @@ Answer cluster_auto_scale(const ClusterOptions& options) {
 Answer cluster_delete(const ClusterOptions& options) {
     const auto here = TRY(open_context());
     const auto key = own_key(options);
-    const auto cluster = TRY(here.store.cluster(key));
+    const auto cluster = TRY(here.store.get<store::Cluster>(key));
     const auto agreed = TRY(confirm(options.yes));
     if (!agreed) return base::fail("operation cancelled");
     auto jobs = TRY(clusters::jobs_on_clusters_of(here.store, key.parent()));
@@ -253,7 +253,7 @@ Answer cluster_delete(const ClusterOptions& options) {
     if (!powered) warn("the nodes of the cluster stay as they are: " + powered.error().text());
     for (const auto& remark : powered.value_or(std::vector<std::string>{}))
         say(remark);
-    TRY(here.store.remove(key));
+    TRY(here.store.remove<store::Cluster>(key));
     return Outcome{};
 }
 

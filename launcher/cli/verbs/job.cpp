@@ -34,7 +34,7 @@ struct JobOptions {
 
 // Asks for confirmation and cancels the job, or one task of it. Returns the job.
 base::Result<store::Job> stop(const Context& here, const JobOptions& options) {
-    auto job = TRY(here.store.job(user::job_key(options.job)));
+    auto job = TRY(here.store.get<store::Job>(user::job_key(options.job)));
     const auto agreed = TRY(confirm(options.yes));
     if (!agreed) return base::fail("operation cancelled");
     if (options.task)
@@ -81,7 +81,7 @@ void say_what_is_unfinished(const store::Store& store, const store::ExperimentKe
     };
     std::erase_if(names, listed);
     for (const std::string& name : store.abandoned_names(key, names)) {
-        const auto job = store.job({key.group, key.workspace, key.experiment, name});
+        const auto job = store.get<store::Job>({key.group, key.workspace, key.experiment, name});
         // Its create may have recorded it meanwhile.
         if (!job) warn(job.error().text());
     }
@@ -111,7 +111,7 @@ Answer job_terminate(const JobOptions& options) {
 Answer job_delete(const JobOptions& options) {
     const auto here = TRY(open_context());
     const auto key = user::job_key(options.job);
-    const auto found = here.store.job(key);
+    const auto found = here.store.get<store::Job>(key);
     if (!found && found.error().exit_code == base::ExitCode::not_found) {
         // What is left of a job without a record has no output that could be lost.
         const bool freed = TRY(here.store.free_name(key, [&](const record::JobFiles& left) {
@@ -120,7 +120,7 @@ Answer job_delete(const JobOptions& options) {
         if (freed) return Outcome{};
     }
     TRY(stop(here, options));
-    TRY(here.store.remove(key));
+    TRY(here.store.remove<store::Job>(key));
     return Outcome{};
 }
 

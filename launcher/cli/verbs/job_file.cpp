@@ -143,7 +143,7 @@ base::Result<Value> list_files_of_tasks(const Context& here, const JobFileListOp
 
 Answer job_file_list(const JobFileListOptions& options) {
     const auto here = TRY(open_context());
-    const auto job = TRY(here.store.job(user::job_key(options.job)));
+    const auto job = TRY(here.store.get<store::Job>(user::job_key(options.job)));
     const bool all_tasks = job.is_array && !options.task;
     return Outcome{all_tasks ? TRY(list_files_of_tasks(here, options))
                              : TRY(list_files(here, options, options.task)),

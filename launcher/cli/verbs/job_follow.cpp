@@ -46,7 +46,7 @@ base::Result<void> check_task(const store::Store& store, const store::Job& job,
 
 base::Result<LogPlace> log_place(const Context& here, const store::JobKey& key,
                                  std::optional<int> task) {
-    const auto job = TRY(here.store.job(key));
+    const auto job = TRY(here.store.get<store::Job>(key));
     record::JobFiles files = here.store.job_files(key);
     plan::Plan plan = TRY(status::plan_of_job(here.store, key));
     if (job.is_array) {

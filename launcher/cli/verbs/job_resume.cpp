@@ -91,7 +91,7 @@ Answer job_resume(const ResumeOptions& options) {
     const auto here = TRY(open_context());
     const auto key = user::job_key(options.job);
     TRY(here.slurm.ping());
-    if (TRY(here.store.job(key)).is_array) return resume_tasks(here, key, options.task);
+    if (TRY(here.store.get<store::Job>(key)).is_array) return resume_tasks(here, key, options.task);
     if (options.task) return tl::unexpected(status::not_an_array(key));
     const record::JobFiles files = here.store.job_files(key);
     const base::FileDescriptor lock = TRY(submit::lock_tasks(files));
@@ -110,7 +110,8 @@ Answer job_resume(const ResumeOptions& options) {
         last->retried = {.queued = true, .message = "the job is queued again by `job resume`"};
         TRY(write(files, *last));
     }
-    TRY(here.store.update(key, [](store::Job& job) { job.termination_requested.reset(); }));
+    TRY(here.store.update<store::Job>(key,
+                                      [](store::Job& job) { job.termination_requested.reset(); }));
     const auto queued = here.slurm.requeue(view.job.slurm_job_id);
     if (queued) return Outcome{};
     if (slurm::gave_no_answer(queued.error()) && was_requeued(here.slurm, *view.evidence.slurm))
@@ -118,7 +119,7 @@ Answer job_resume(const ResumeOptions& options) {
     // Nothing has changed, so the records must say what they said.
     if (before) TRY(write(files, *before));
     if (count) TRY(record::write_retry_count(files, *count));
-    TRY(here.store.update(
+    TRY(here.store.update<store::Job>(
         key, [&](store::Job& job) { job.termination_requested = view.job.termination_requested; }));
     return tl::unexpected(queued.error());
 }

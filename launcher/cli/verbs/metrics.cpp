@@ -29,8 +29,8 @@ struct MetricsOptions {
 
 base::Result<std::vector<store::Job>> all_jobs(const store::Store& store) {
     std::vector<store::Job> jobs;
-    for (const store::Group& group : TRY(store.groups())) {
-        for (const store::Workspace& workspace : TRY(store.workspaces(group.name))) {
+    for (const store::Group& group : TRY(store.list<store::Group>({}))) {
+        for (const store::Workspace& workspace : TRY(store.list<store::Workspace>(group.key))) {
             auto some = TRY(store.jobs_of_workspace(workspace.key));
             std::move(some.begin(), some.end(), std::back_inserter(jobs));
         }

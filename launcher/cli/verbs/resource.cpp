@@ -76,8 +76,8 @@ Jobs jobs_that_need(const store::Store& store, const store::WorkspaceKey& key) {
 }
 
 Jobs jobs_of_group(const store::Store& store, const std::string& group) {
-    TRY(store.group(group));
-    const auto workspaces = TRY(store.workspaces(group));
+    TRY(store.get<store::Group>({group}));
+    const auto workspaces = TRY(store.list<store::Workspace>({group}));
     std::vector<store::Job> all;
     for (const auto& workspace : workspaces) {
         for (store::Job& job : TRY(jobs_that_need(store, workspace.key))) {
@@ -91,13 +91,13 @@ Jobs jobs_of_group(const store::Store& store, const std::string& group) {
 }
 
 Jobs jobs_of_workspace(const store::Store& store, const store::WorkspaceKey& key) {
-    TRY(store.workspace(key));
+    TRY(store.get<store::Workspace>(key));
     return jobs_that_need(store, key);
 }
 
 Jobs jobs_of_experiment(const store::Store& store, const store::ExperimentKey& key) {
-    TRY(store.experiment(key));
-    return store.jobs(key);
+    TRY(store.get<store::Experiment>(key));
+    return store.list<store::Job>(key);
 }
 
 template <typename Found>
@@ -114,29 +114,31 @@ Answer listed(const Found& found, const Context& here, Columns columns) {
 
 Answer group_create(const ResourceOptions& options) {
     const auto here = TRY(open_context());
-    const store::Group group{options.name, options.location.value_or(here.site.location),
-                             tags_of(options.tags), base::now()};
+    const store::Group group{{options.name},
+                             options.location.value_or(here.site.location),
+                             tags_of(options.tags),
+                             base::now()};
     // `az group create` of an existing group returns that group.
     const auto made = here.store.create(group);
     if (!made && made.error().exit_code != base::ExitCode::refused) {
         return tl::unexpected(made.error());
     }
-    return shown(here.store.group(options.name), here, {});
+    return shown(here.store.get<store::Group>({options.name}), here, {});
 }
 
 Answer group_show(const ResourceOptions& options) {
     const auto here = TRY(open_context());
-    return shown(here.store.group(options.name), here, {});
+    return shown(here.store.get<store::Group>({options.name}), here, {});
 }
 
 Answer group_list(const ResourceOptions& /*options*/) {
     const auto here = TRY(open_context());
-    return listed(here.store.groups(), here, {});
+    return listed(here.store.list<store::Group>({}), here, {});
 }
 
 Answer group_exists(const ResourceOptions& options) {
     const auto here = TRY(open_context());
-    const auto found = here.store.group(options.name);
+    const auto found = here.store.get<store::Group>({options.name});
     if (!found && found.error().exit_code != base::ExitCode::not_found)
         return tl::unexpected(found.error());
     return Outcome{Value(found.has_value()), {}};
@@ -144,7 +146,7 @@ Answer group_exists(const ResourceOptions& options) {
 
 // The files of a storage account outlive the group, because nothing else could bring them back.
 void say_what_stays(const store::Store& store, const std::string& group) {
-    const auto accounts = store.storage_accounts(group);
+    const auto accounts = store.list<store::StorageAccount>({group});
     if (!accounts) return;
     for (const auto& account : *accounts) {
         std::error_code code;
@@ -161,14 +163,15 @@ Answer group_delete(const ResourceOptions& options) {
         options, [&](const store::Store& store) { return jobs_of_group(store, options.name); },
         [&](const store::Store& store) {
             say_what_stays(store, options.name);
-            return store.remove_group(options.name);
+            return store.remove<store::Group>({options.name});
         });
 }
 
 Answer workspace_create(const ResourceOptions& options) {
     const auto here = TRY(open_context());
     auto location = here.site.location;
-    if (const auto group = here.store.group(user::group_name(options.parents).value)) {
+    if (const auto group =
+            here.store.get<store::Group>({user::group_name(options.parents).value})) {
         location = group->location;
     }
     const store::Workspace workspace{own_workspace(options), options.location.value_or(location),
@@ -179,18 +182,20 @@ Answer workspace_create(const ResourceOptions& options) {
 
 Answer workspace_show(const ResourceOptions& options) {
     const auto here = TRY(open_context());
-    return shown(here.store.workspace(own_workspace(options)), here, status::workspace_columns);
+    return shown(here.store.get<store::Workspace>(own_workspace(options)), here,
+                 status::workspace_columns);
 }
 
 Answer workspace_list(const ResourceOptions& options) {
     const auto here = TRY(open_context());
     const auto group = user::group_name(options.parents);
     if (!group.fallback)
-        return listed(here.store.workspaces(group.value), here, status::workspace_columns);
-    const auto groups = TRY(here.store.groups());
+        return listed(here.store.list<store::Workspace>({group.value}), here,
+                      status::workspace_columns);
+    const auto groups = TRY(here.store.list<store::Group>({}));
     Value::Array all;
     for (const auto& each : groups) {
-        const auto workspaces = TRY(here.store.workspaces(each.name));
+        const auto workspaces = TRY(here.store.list<store::Workspace>(each.key));
         for (const auto& workspace : workspaces)
             all.push_back(status::to_value(workspace, here.site.subscription));
     }
@@ -201,7 +206,7 @@ Answer workspace_delete(const ResourceOptions& options) {
     const auto key = own_workspace(options);
     return remove_with_jobs(
         options, [&](const store::Store& store) { return jobs_of_workspace(store, key); },
-        [&](const store::Store& store) { return store.remove(key); });
+        [&](const store::Store& store) { return store.remove<store::Workspace>(key); });
 }
 
 Answer experiment_create(const ResourceOptions& options) {
@@ -213,12 +218,14 @@ Answer experiment_create(const ResourceOptions& options) {
 
 Answer experiment_show(const ResourceOptions& options) {
     const auto here = TRY(open_context());
-    return shown(here.store.experiment(own_experiment(options)), here, status::experiment_columns);
+    return shown(here.store.get<store::Experiment>(own_experiment(options)), here,
+                 status::experiment_columns);
 }
 
 Answer experiment_list(const ResourceOptions& options) {
     const auto here = TRY(open_context());
-    const auto experiments = here.store.experiments(user::workspace_key(options.parents));
+    const auto experiments =
+        here.store.list<store::Experiment>(user::workspace_key(options.parents));
     if (!experiments && user::nothing_yet(experiments.error(), options.parents)) {
         return Outcome{Value::Array{}, status::experiment_columns};
     }
@@ -229,7 +236,7 @@ Answer experiment_delete(const ResourceOptions& options) {
     const auto key = own_experiment(options);
     return remove_with_jobs(
         options, [&](const store::Store& store) { return jobs_of_experiment(store, key); },
-        [&](const store::Store& store) { return store.remove(key); });
+        [&](const store::Store& store) { return store.remove<store::Experiment>(key); });
 }
 
 void add_own_name(CLI::App& leaf, const std::string& names, ResourceOptions& options) {

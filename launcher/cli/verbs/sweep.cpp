@@ -128,7 +128,7 @@ Answer sweep_retry(const SweepOptions& options) {
     const auto here = TRY(open_context());
     const auto key = user::job_key(options.job);
     TRY(here.slurm.ping());
-    TRY(here.store.job(key));
+    TRY(here.store.get<store::Job>(key));
     const base::FileDescriptor lock = TRY(submit::lock_tasks(here.store.job_files(key)));
     const auto view = TRY(status::open_sweep(here.store, here.slurm, key));
     auto tasks = TRY(chosen(view, options.points));

@@ -64,7 +64,7 @@ bool QueueAgain::user_has_ended_job() const {
     const auto text = base::read_file(path);
     if (!text) return false;
     const plan::Identity& identity = context_.plan.identity;
-    const auto job = store::job_from_json(
+    const auto job = store::from_json<store::Job>(
         *text, path.string(),
         {identity.resource_group, identity.workspace, identity.experiment, identity.job});
     return job && job->termination_requested;

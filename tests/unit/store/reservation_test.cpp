@@ -50,14 +50,14 @@ TEST_F(ReservationTest, AReservedJobIsNotVisibleUntilItIsCommitted) {
     ASSERT_TRUE(reserved) << reserved.error().text();
     EXPECT_EQ(reserved->files().directory(), store_.job_files(key_).directory());
     EXPECT_TRUE(fs::is_directory(reserved->files().attempts()));
-    EXPECT_TRUE(store_.jobs(experiment_).value().empty());
+    EXPECT_TRUE(store_.list<Job>(experiment_).value().empty());
     const auto names = store_.job_names(experiment_).value();
-    EXPECT_FALSE(store_.job(key_));
+    EXPECT_FALSE(store_.get<Job>(key_));
     ASSERT_TRUE(reserved->commit(job("j")));
-    EXPECT_EQ(store_.jobs(experiment_).value().at(0).slurm_job_id, "12");
+    EXPECT_EQ(store_.list<Job>(experiment_).value().at(0).slurm_job_id, "12");
     EXPECT_EQ(names, store_.job_names(experiment_).value());
     EXPECT_EQ(store_.jobs(experiment_, names).value().size(), 1U);
-    EXPECT_EQ(store_.job(key_).value().properties, job("j").properties);
+    EXPECT_EQ(store_.get<Job>(key_).value().properties, job("j").properties);
     struct stat status {};
     ASSERT_EQ(stat(store_.job_files(key_).directory().c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 07777U, 0700U);
@@ -91,17 +91,17 @@ TEST_F(ReservationTest, ACommittedJobIsNotTakenAndStaysAfterItsReservation) {
         ASSERT_TRUE(reserved->commit(job("j")));
         EXPECT_FALSE(reserved->commit(job("j")));
     }
-    EXPECT_TRUE(store_.job(key_));
+    EXPECT_TRUE(store_.get<Job>(key_));
     EXPECT_THAT(reserve(key_).error().what, HasSubstr("exists already"));
-    ASSERT_TRUE(store_.remove(key_));
+    ASSERT_TRUE(store_.remove<Job>(key_));
     EXPECT_TRUE(reserve(key_));
 }
 
 TEST_F(ReservationTest, TheReservationOfADeadProcessIsReclaimed) {
     leave_reserved(key_);
     write(store_.job_files(key_).plan(), "left over");
-    EXPECT_THAT(store_.job(key_).error().what, HasSubstr("was not finished"));
-    EXPECT_EQ(store_.job(key_).error().exit_code, base::ExitCode::not_found);
+    EXPECT_THAT(store_.get<Job>(key_).error().what, HasSubstr("was not finished"));
+    EXPECT_EQ(store_.get<Job>(key_).error().exit_code, base::ExitCode::not_found);
     EXPECT_THAT(store_.abandoned_names(experiment_, {"j", "other"}), testing::ElementsAre("j"));
     const auto reserved = reserve(key_);
     ASSERT_TRUE(reserved) << reserved.error().text();
@@ -124,7 +124,7 @@ TEST_F(ReservationTest, ADirectoryStaysWhileWhatItsProcessHasLeftIsNotEnded) {
             .free_name(key_, [](const record::JobFiles& /*files*/) { return base::Result<void>(); })
             .value());
     EXPECT_FALSE(fs::exists(store_.job_files(key_).directory()));
-    EXPECT_THAT(store_.job(key_).error().what, HasSubstr("there is no job"));
+    EXPECT_THAT(store_.get<Job>(key_).error().what, HasSubstr("there is no job"));
 }
 
 TEST_F(ReservationTest, WhatAnAbandonedProcessHasLeftIsEndedByOneClaimant) {
@@ -171,7 +171,7 @@ TEST_F(ReservationTest, AProcessWhoseReservationWasTakenLearnsIt) {
         if (entry.path().filename().string().starts_with(".reserved.")) fs::remove(entry.path());
     }
     EXPECT_THAT(slow->commit(job("j")).error().what, HasSubstr("was lost"));
-    EXPECT_FALSE(store_.job(key_));
+    EXPECT_FALSE(store_.get<Job>(key_));
 }
 
 TEST_F(ReservationTest, OfManyProcessesThatTakeAnAbandonedNameExactlyOneWins) {

@@ -16,7 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 class StoreTest : public TemporaryStore {};
 
@@ -27,8 +26,8 @@ mode_t mode_of(const fs::path& path) {
 }
 
 TEST_F(StoreTest, ReadingMakesNothing) {
-    EXPECT_EQ(store_.groups().value().size(), 0U);
-    EXPECT_FALSE(store_.group("g"));
+    EXPECT_EQ(store_.list<Group>({}).value().size(), 0U);
+    EXPECT_FALSE(store_.get<Group>({"g"}));
     EXPECT_FALSE(fs::exists(store_.home()));
 }
 
@@ -38,13 +37,13 @@ TEST_F(StoreTest, TheRootIsPrivateFromTheFirstWrite) {
 }
 
 TEST_F(StoreTest, WhatWasCreatedIsReadBack) {
-    const Group group{"my.group", "local", Tags{{"a", "b"}}, base::now()};
+    const Group group{{"my.group"}, "local", Tags{{"a", "b"}}, base::now()};
     ASSERT_TRUE(store_.create(group));
-    EXPECT_EQ(store_.group("my.group").value(), group);
+    EXPECT_EQ(store_.get<Group>({"my.group"}).value(), group);
     create_parents();
     const Workspace workspace{{"g", "second"}, "local", Tags{}, base::now()};
     ASSERT_TRUE(store_.create(workspace));
-    EXPECT_EQ(store_.workspace(workspace.key).value(), workspace);
+    EXPECT_EQ(store_.get<Workspace>(workspace.key).value(), workspace);
     Cluster cluster;
     cluster.key = {"g", "w", "c"};
     cluster.vm_size = "standard_nc6";
@@ -54,14 +53,14 @@ TEST_F(StoreTest, WhatWasCreatedIsReadBack) {
     cluster.properties.set("nodeSetup", base::Value::Object{{"mountVolumes", nullptr}});
     cluster.vm_priority = VmPriority::low_priority;
     ASSERT_TRUE(store_.create(cluster));
-    EXPECT_EQ(store_.cluster(cluster.key).value(), cluster);
+    EXPECT_EQ(store_.get<Cluster>(cluster.key).value(), cluster);
     cluster.scale = {
         .manual = {},
         .auto_scale =
             AutoScale{.minimum_node_count = 1, .maximum_node_count = 5, .initial_node_count = 2}};
     cluster.key.cluster = "automatic";
     ASSERT_TRUE(store_.create(cluster));
-    EXPECT_EQ(store_.clusters({"g", "w"}).value().at(0), cluster);
+    EXPECT_EQ(store_.list<Cluster>({"g", "w"}).value().at(0), cluster);
 }
 
 TEST_F(StoreTest, StorageAccountsAndFileServersAreReadBackAndGoWithTheirParents) {
@@ -69,42 +68,42 @@ TEST_F(StoreTest, StorageAccountsAndFileServersAreReadBackAndGoWithTheirParents)
     const StorageAccount account{
         {"g", "mystorage"}, "eastus", "Standard_LRS", Tags{{"a", "b"}}, base::now()};
     ASSERT_TRUE(store_.create(account));
-    EXPECT_EQ(store_.storage_account(account.key).value(), account);
+    EXPECT_EQ(store_.get<StorageAccount>(account.key).value(), account);
     EXPECT_EQ(store_.create(account).error().exit_code, base::ExitCode::refused);
-    EXPECT_THAT(store_.storage_account({"g", "mystorag"}).error().hint, HasSubstr("mystorage"));
+    EXPECT_THAT(store_.get<StorageAccount>({"g", "mystorag"}).error().hint, HasSubstr("mystorage"));
     FileServer server;
     server.key = {"g", "w", "nfs"};
     server.disk_count = 2;
     server.disk_size = 10;
     server.creation_time = base::now();
     ASSERT_TRUE(store_.create(server));
-    EXPECT_EQ(store_.file_server(server.key).value(), server);
-    EXPECT_EQ(store_.file_servers({"g", "w"}).value().size(), 1U);
-    ASSERT_TRUE(store_.remove(server.key));
-    EXPECT_THAT(store_.file_server(server.key).error().hint,
+    EXPECT_EQ(store_.get<FileServer>(server.key).value(), server);
+    EXPECT_EQ(store_.list<FileServer>({"g", "w"}).value().size(), 1U);
+    ASSERT_TRUE(store_.remove<FileServer>(server.key));
+    EXPECT_THAT(store_.get<FileServer>(server.key).error().hint,
                 HasSubstr("batchai file-server create"));
-    ASSERT_TRUE(store_.remove_group("g"));
-    ASSERT_TRUE(store_.create(Group{"g", "local", {}, base::now()}));
-    EXPECT_TRUE(store_.storage_accounts("g").value().empty());
+    ASSERT_TRUE(store_.remove<Group>({"g"}));
+    ASSERT_TRUE(store_.create(Group{{"g"}, "local", {}, base::now()}));
+    EXPECT_TRUE(store_.list<StorageAccount>({"g"}).value().empty());
 }
 
 TEST_F(StoreTest, ASecondResourceOfTheSameNameIsRefusedAndChangesNothing) {
     create_parents();
-    const auto again = store_.create(Group{"g", "elsewhere", {}, base::now()});
+    const auto again = store_.create(Group{{"g"}, "elsewhere", {}, base::now()});
     ASSERT_FALSE(again);
     EXPECT_EQ(again.error().exit_code, base::ExitCode::refused);
-    EXPECT_EQ(store_.group("g").value().location, "local");
-    EXPECT_TRUE(store_.workspace({"g", "w"}));
+    EXPECT_EQ(store_.get<Group>({"g"}).value().location, "local");
+    EXPECT_TRUE(store_.get<Workspace>({"g", "w"}));
     EXPECT_TRUE(fs::is_empty(store_.home() / ".new"));
 }
 
 TEST_F(StoreTest, AMissingResourceNamesTheNearestOne) {
     create_parents();
-    const auto missing = store_.workspace({"g", "W"});
+    const auto missing = store_.get<Workspace>({"g", "W"});
     ASSERT_FALSE(missing);
     EXPECT_EQ(missing.error().exit_code, base::ExitCode::not_found);
     EXPECT_EQ(missing.error().hint, "did you mean \"w\"?");
-    EXPECT_THAT(store_.experiment({"g", "w", "training"}).error().text(),
+    EXPECT_THAT(store_.get<Experiment>({"g", "w", "training"}).error().text(),
                 HasSubstr("there are: e"));
 }
 
@@ -118,12 +117,12 @@ TEST_F(StoreTest, TheOutermostMissingParentIsNamed) {
 
 TEST_F(StoreTest, RemovingAParentRemovesItsChildren) {
     create_parents();
-    ASSERT_TRUE(store_.remove(WorkspaceKey{"g", "w"}));
-    EXPECT_EQ(store_.experiment({"g", "w", "e"}).error().exit_code, base::ExitCode::not_found);
+    ASSERT_TRUE(store_.remove<Workspace>({"g", "w"}));
+    EXPECT_EQ(store_.get<Experiment>({"g", "w", "e"}).error().exit_code, base::ExitCode::not_found);
     ASSERT_TRUE(store_.create(Workspace{{"g", "w"}, "local", {}, base::now()}));
-    EXPECT_TRUE(store_.experiments({"g", "w"}).value().empty());
+    EXPECT_TRUE(store_.list<Experiment>({"g", "w"}).value().empty());
     EXPECT_TRUE(fs::is_empty(store_.home() / ".trash"));
-    EXPECT_EQ(store_.remove(ExperimentKey{"g", "w", "e"}).error().exit_code,
+    EXPECT_EQ(store_.remove<Experiment>({"g", "w", "e"}).error().exit_code,
               base::ExitCode::not_found);
 }
 
@@ -131,7 +130,7 @@ TEST_F(StoreTest, ADamagedRecordIsAnErrorThatNamesPathAndPlace) {
     create_parents();
     const fs::path path = store_.home() / "groups/g/group.json";
     write(path, "{\"schema\": \"batchai-group/v1\",\n  \"location\" 7}");
-    EXPECT_EQ(store_.group("g").error().where, path.string() + ":2:14");
+    EXPECT_EQ(store_.get<Group>({"g"}).error().where, path.string() + ":2:14");
     const std::vector<std::pair<std::string, std::string>> cases{
         {"", ""},
         {"[]", "not an object"},
@@ -146,11 +145,11 @@ TEST_F(StoreTest, ADamagedRecordIsAnErrorThatNamesPathAndPlace) {
     };
     for (const auto& [text, message] : cases) {
         write(path, text);
-        const auto group = store_.group("g");
+        const auto group = store_.get<Group>({"g"});
         ASSERT_FALSE(group) << text.substr(0, 60);
         EXPECT_THAT(group.error().where, HasSubstr(path.string()));
         EXPECT_THAT(group.error().text(), HasSubstr(message)) << text.substr(0, 60);
-        EXPECT_FALSE(store_.groups());
+        EXPECT_FALSE(store_.list<Group>({}));
     }
 }
 
@@ -169,18 +168,18 @@ TEST_F(StoreTest, ADamagedRecordOfAJobIsNamedBesideTheOthers) {
     EXPECT_TRUE(found->empty());
     ASSERT_EQ(unreadable.size(), 2U);
     EXPECT_THAT(unreadable[0].where, HasSubstr("jobs/a/"));
-    EXPECT_FALSE(store_.jobs(experiment)) << "what decides about removing must see all";
+    EXPECT_FALSE(store_.list<Job>(experiment)) << "what decides about removing must see all";
 }
 
 // Breaks when a word of the command line makes a record that no later command can read.
 TEST_F(StoreTest, ATextThatIsNotUtf8IsRefusedBeforeAnythingIsWritten) {
     Group group;
-    group.name = "odd";
+    group.key.group = "odd";
     group.location = "\xff\xfe";
     const auto created = store_.create(group);
     ASSERT_FALSE(created);
     EXPECT_EQ(created.error().exit_code, base::ExitCode::usage);
-    EXPECT_TRUE(store_.groups().value().empty());
+    EXPECT_TRUE(store_.list<Group>({}).value().empty());
 }
 
 TEST_F(StoreTest, ANamedPipeInARecordsPlaceDoesNotBlock) {
@@ -188,63 +187,29 @@ TEST_F(StoreTest, ANamedPipeInARecordsPlaceDoesNotBlock) {
     const fs::path path = store_.home() / "groups/g/group.json";
     fs::remove(path);
     ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-    EXPECT_THAT(store_.group("g").error().what, HasSubstr("not a regular file"));
+    EXPECT_THAT(store_.get<Group>({"g"}).error().what, HasSubstr("not a regular file"));
 }
 
 TEST_F(StoreTest, EveryCutOfARecordIsAnErrorOrTheWholeRecord) {
     const std::string text = to_json(job("j"));
-    const auto whole = job_from_json(text, "job.json", {"g", "w", "e", "j"});
+    const auto whole = from_json<Job>(text, "job.json", {"g", "w", "e", "j"});
     ASSERT_TRUE(whole);
     for (std::size_t length = 0; length + 2 < text.size(); ++length)
-        EXPECT_FALSE(job_from_json(text.substr(0, length), "job.json", {})) << length;
+        EXPECT_FALSE(from_json<Job>(text.substr(0, length), "job.json", {})) << length;
 }
 
-TEST_F(StoreTest, JobsOfVersionOneAreRead) {
-    const std::string text = R"({"schema": "batchai-job/v1", "uuid": "u", "subscription": "s",
-        "cluster": "c", "toolType": "horovod", "nodeCount": 2,
-        "propertiesJson": "{\n  \"nodeCount\": 2,\n  \"cluster\": null\n}\n",
-        "planDigest": "d", "slurmJobId": "7", "creationTime": "2026-01-02T03:04:05Z",
-        "terminationRequested": null})";
-    const auto job = job_from_json(text, "job.json", {"g", "w", "e", "j"});
-    ASSERT_TRUE(job) << job.error().text();
-    EXPECT_EQ(job->properties, (base::Value::Object{{"nodeCount", 2}, {"cluster", nullptr}}));
-    EXPECT_EQ(job->slurm_job_id, "7");
-    const std::string written = to_json(*job);
-    EXPECT_THAT(written, HasSubstr("batchai-job/v2"));
-    EXPECT_THAT(written, Not(HasSubstr("propertiesJson")));
-    EXPECT_EQ(job_from_json(written, "job.json", job->key).value(), *job);
-}
-
-TEST_F(StoreTest, ClustersOfVersionOneAreRead) {
-    const auto read = [](const std::string& scale, const std::string& properties) {
-        return cluster_from_json(
-            R"({"schema": "batchai-cluster/v1", "vmSize": "x", "vmPriority": "lowpriority",
-                "scaleSettings": )" +
-                scale + R"(, "adminUserName": "ann", "adminUserSshPublicKey": "",
-                "propertiesJson": ")" +
-                properties + R"(", "creationTime": "2026-01-02T03:04:05Z",
-                "allocationStateTransitionTime": "2026-01-02T03:04:05Z"})",
-            "cluster.json", {"g", "w", "c"});
+TEST_F(StoreTest, AClusterScalesInExactlyOneWay) {
+    Cluster cluster;
+    cluster.key = {"g", "w", "c"};
+    const auto read = [&](const std::optional<ManualScale>& manual,
+                          const std::optional<AutoScale>& automatic) {
+        cluster.scale = {.manual = manual, .auto_scale = automatic};
+        return from_json<Cluster>(to_json(cluster), "cluster.json", cluster.key);
     };
-    const std::string manual =
-        R"({"manual": {"targetNodeCount": 4, "nodeDeallocationOption": "terminate"}})";
-    const auto with_setup = read(manual, R"({\"nodeSetup\": {\"mountVolumes\": {}}})");
-    ASSERT_TRUE(with_setup) << with_setup.error().text();
-    EXPECT_EQ(with_setup->properties["nodeSetup"]["mountVolumes"], base::Value::Object{});
-    EXPECT_EQ(with_setup->scale.manual,
-              (ManualScale{.target_node_count = 4,
-                           .node_deallocation_option = NodeDeallocationOption::terminate}));
-    const auto automatic = read(
-        R"({"autoScale": {"minimumNodeCount": 1, "maximumNodeCount": 5, "initialNodeCount": 2}})",
-        "");
-    ASSERT_TRUE(automatic) << automatic.error().text();
-    EXPECT_TRUE(automatic->properties.is_null());
-    EXPECT_FALSE(automatic->scale.manual);
-    EXPECT_EQ(automatic->scale.auto_scale->maximum_node_count, 5);
-    EXPECT_EQ(cluster_from_json(to_json(*automatic), "cluster.json", automatic->key).value(),
-              *automatic);
-    EXPECT_THAT(read(manual, "{").error().what, HasSubstr("propertiesJson"));
-    EXPECT_THAT(read("{}", "").error().what, HasSubstr("exactly one"));
+    EXPECT_EQ(read(ManualScale{}, {}).value(), cluster);
+    EXPECT_EQ(read({}, AutoScale{}).value(), cluster);
+    for (const auto& refused : {read({}, {}), read(ManualScale{}, AutoScale{})})
+        EXPECT_THAT(refused.error().what, HasSubstr("exactly one"));
 }
 
 TEST_F(StoreTest, AnUpdateKeepsTheRest) {
@@ -253,11 +218,11 @@ TEST_F(StoreTest, AnUpdateKeepsTheRest) {
     cluster.key = {"g", "w", "c"};
     cluster.vm_size = "x";
     ASSERT_TRUE(store_.create(cluster));
-    ASSERT_TRUE(
-        store_.update(cluster.key, [](Cluster& c) { c.scale.manual->target_node_count = 9; }));
+    ASSERT_TRUE(store_.update<Cluster>(cluster.key,
+                                       [](Cluster& c) { c.scale.manual->target_node_count = 9; }));
     cluster.scale.manual->target_node_count = 9;
-    EXPECT_EQ(store_.cluster(cluster.key).value(), cluster);
-    EXPECT_FALSE(store_.update(ClusterKey{"g", "w", "d"}, [](Cluster&) {}));
+    EXPECT_EQ(store_.get<Cluster>(cluster.key).value(), cluster);
+    EXPECT_FALSE(store_.update<Cluster>({"g", "w", "d"}, [](Cluster&) {}));
 }
 
 // Breaks when one of two concurrent updates is lost.
@@ -274,13 +239,13 @@ TEST_F(StoreTest, ConcurrentUpdatesAreAllKept) {
     for (int i = 0; i < threads; ++i) {
         writers.emplace_back([&] {
             for (int round = 0; round < rounds; ++round)
-                EXPECT_TRUE(store_.update(cluster.key,
-                                          [](Cluster& c) { ++c.scale.manual->target_node_count; }));
+                EXPECT_TRUE(store_.update<Cluster>(
+                    cluster.key, [](Cluster& c) { ++c.scale.manual->target_node_count; }));
         });
     }
     for (std::thread& writer : writers)
         writer.join();
-    EXPECT_EQ(store_.cluster(cluster.key)->scale.manual->target_node_count, threads * rounds);
+    EXPECT_EQ(store_.get<Cluster>(cluster.key)->scale.manual->target_node_count, threads * rounds);
 }
 
 TEST_F(StoreTest, OfManyCreatorsOfOneNameExactlyOneWins) {
@@ -293,7 +258,7 @@ TEST_F(StoreTest, OfManyCreatorsOfOneNameExactlyOneWins) {
         for (int i = 0; i < 8; ++i) {
             threads.emplace_back([&, round] {
                 const std::string name = "n" + std::to_string(round);
-                if (store_.create(Group{name, "local", {}, base::now()})) ++groups;
+                if (store_.create(Group{{name}, "local", {}, base::now()})) ++groups;
                 Cluster cluster;
                 cluster.key = {"g", "w", name};
                 if (store_.create(cluster)) ++clusters;
@@ -314,13 +279,13 @@ TEST_F(StoreTest, AReaderNeverSeesAHalfWrittenRecord) {
     std::atomic<bool> stop = false;
     std::thread writer([&] {
         for (int i = 0; i < 50; ++i)
-            static_cast<void>(store_.update(cluster.key, [&](Cluster& c) {
+            static_cast<void>(store_.update<Cluster>(cluster.key, [&](Cluster& c) {
                 c.properties = std::string(static_cast<std::size_t>(i) * 1000, 'x');
             }));
         stop = true;
     });
     while (!stop)
-        EXPECT_TRUE(store_.cluster(cluster.key));
+        EXPECT_TRUE(store_.get<Cluster>(cluster.key));
     writer.join();
 }
 

@@ -25,7 +25,7 @@ class TemporaryStore : public ::testing::Test {
 
     // Group g, workspace w, experiment e.
     void create_parents() const {
-        ASSERT_TRUE(store_.create(Group{"g", "local", {}, base::now()}));
+        ASSERT_TRUE(store_.create(Group{{"g"}, "local", {}, base::now()}));
         ASSERT_TRUE(store_.create(Workspace{{"g", "w"}, "local", {}, base::now()}));
         ASSERT_TRUE(store_.create(Experiment{{"g", "w", "e"}, base::now()}));
     }

@@ -30,7 +30,7 @@ store::ClusterKey own_key(const ClusterNodeOptions& options) {
 
 Answer cluster_node_list(const ClusterNodeOptions& options) {
     const auto here = TRY(open_context());
-    const auto cluster = TRY(here.store.cluster(own_key(options)));
+    const auto cluster = TRY(here.store.get<store::Cluster>(own_key(options)));
     const auto view = TRY(clusters::nodes_of_cluster(here.store, here.site, here.slurm, cluster));
     Value::Array nodes;
     for (const auto& node : view.nodes) {
@@ -63,7 +63,7 @@ base::Result<std::optional<std::string>> setup_logs(const store::Store& store,
 // A cluster's files are the logs of its setup task. Without one it has none.
 Answer cluster_file_list(const ClusterNodeOptions& options) {
     const auto here = TRY(open_context());
-    const auto cluster = TRY(here.store.cluster(own_key(options)));
+    const auto cluster = TRY(here.store.get<store::Cluster>(own_key(options)));
     const auto task = clusters::setup_task_of(cluster);
     if (!task) return Outcome{Value(Value::Array{}), status::cluster_file_columns};
     if (task->std_out_err_path_suffix.empty())

@@ -87,7 +87,7 @@ base::Result<void> check_site_has(const site::Site& site, const std::string& nam
 
 Answer file_server_create(const FileServerOptions& options) {
     const auto here = TRY(open_context());
-    TRY(store::check_name(store::Kind::file_server, options.name));
+    TRY(store::check_name(store::kind<store::FileServer>, options.name));
     TRY(check_site_has(here.site, options.name));
     TRY(user::ensure_workspace(here.store, here.site, options.parents));
     store::FileServer server;
@@ -105,13 +105,13 @@ Answer file_server_create(const FileServerOptions& options) {
 
 Answer file_server_show(const FileServerOptions& options) {
     const auto here = TRY(open_context());
-    const auto server = TRY(here.store.file_server(own_key(options)));
+    const auto server = TRY(here.store.get<store::FileServer>(own_key(options)));
     return Outcome{to_value(server, here.site), status::file_server_columns};
 }
 
 Answer file_server_list(const FileServerOptions& options) {
     const auto here = TRY(open_context());
-    const auto servers = here.store.file_servers(user::workspace_key(options.parents));
+    const auto servers = here.store.list<store::FileServer>(user::workspace_key(options.parents));
     if (!servers && !user::nothing_yet(servers.error(), options.parents))
         return tl::unexpected(servers.error());
     Value::Array values;
@@ -124,10 +124,10 @@ Answer file_server_list(const FileServerOptions& options) {
 
 Answer file_server_delete(const FileServerOptions& options) {
     const auto here = TRY(open_context());
-    TRY(here.store.file_server(own_key(options)));
+    TRY(here.store.get<store::FileServer>(own_key(options)));
     const auto agreed = TRY(confirm(options.yes));
     if (!agreed) return base::fail("operation cancelled");
-    TRY(here.store.remove(own_key(options)));
+    TRY(here.store.remove<store::FileServer>(own_key(options)));
     return Outcome{};
 }
 

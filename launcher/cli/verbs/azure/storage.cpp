@@ -50,9 +50,9 @@ std::vector<std::string> known_accounts(const store::Store& store, const site::S
     std::vector<std::string> names;
     for (const auto& [name, account] : site.storage_accounts)
         names.push_back(name);
-    if (const auto groups = store.groups()) {
+    if (const auto groups = store.list<store::Group>({})) {
         for (const auto& group : *groups) {
-            const auto accounts = store.storage_accounts(group.name);
+            const auto accounts = store.list<store::StorageAccount>(group.key);
             if (!accounts) continue;
             for (const auto& account : *accounts)
                 names.push_back(account.key.account);
@@ -138,9 +138,9 @@ base::Result<std::pair<store::Store, site::Site>> open_store_and_site() {
 
 base::Result<std::optional<store::StorageAccount>> find_account_record(const store::Store& store,
                                                                        const std::string& account) {
-    TRY(store::check_name(store::Kind::storage_account, account));
-    for (const auto& group : TRY(store.groups())) {
-        const auto found = store.storage_account({group.name, account});
+    TRY(store::check_name(store::kind<store::StorageAccount>, account));
+    for (const auto& group : TRY(store.list<store::Group>({}))) {
+        const auto found = store.get<store::StorageAccount>({group.key.group, account});
         if (found) return std::optional(*found);
         if (found.error().exit_code != base::ExitCode::not_found)
             return tl::unexpected(found.error());
@@ -150,7 +150,7 @@ base::Result<std::optional<store::StorageAccount>> find_account_record(const sto
 
 base::Result<Storage> open_storage(const AccountOptions& options, StoreKind kind, Access access) {
     const auto name = TRY(account_name(options));
-    TRY(store::check_name(store::Kind::storage_account, name));
+    TRY(store::check_name(store::kind<store::StorageAccount>, name));
     auto [store, site] = TRY(open_store_and_site());
     auto place = site::storage_place(
         site, store.storage_root().string(), name,

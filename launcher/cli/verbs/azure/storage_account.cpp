@@ -69,7 +69,7 @@ Answer account_create(const AccountVerbOptions& options) {
     // As in Azure, creating an account that is there returns it.
     if (view.record) return shown(site, view);
     TRY(user::ensure_group(store, site, options.parents));
-    const auto of_group = TRY(store.group(group));
+    const auto of_group = TRY(store.get<store::Group>({group}));
     store::StorageAccount account;
     account.key = {group, options.name};
     account.location = options.location.value_or(of_group.location);
@@ -87,7 +87,8 @@ base::Result<AccountView> find(const store::Store& store, const site::Site& site
     view.record = TRY(find_account_record(store, options.name));
     if (options.parents.group) {
         if (!view.record || view.record->key.group != *options.parents.group)
-            view.record = TRY(store.storage_account({*options.parents.group, options.name}));
+            view.record =
+                TRY(store.get<store::StorageAccount>({*options.parents.group, options.name}));
         return view;
     }
     std::error_code code;
@@ -114,21 +115,22 @@ Answer account_list(const AccountVerbOptions& options) {
     const auto chosen = user::group_name(options.parents);
     std::vector<std::string> groups;
     if (chosen.fallback) {
-        for (const auto& group : TRY(store.groups()))
-            groups.push_back(group.name);
+        for (const auto& group : TRY(store.list<store::Group>({})))
+            groups.push_back(group.key.group);
         for (const auto& [name, account] : site.storage_accounts)
             add(name);
         std::error_code code;
         for (const auto& entry : fs::directory_iterator(store.storage_root(), code)) {
             const auto name = entry.path().filename().string();
-            if (entry.is_directory(code) && store::check_name(store::Kind::storage_account, name))
+            if (entry.is_directory(code) &&
+                store::check_name(store::kind<store::StorageAccount>, name))
                 add(name);
         }
     } else {
         groups.push_back(chosen.value);
     }
     for (const auto& group : groups) {
-        for (auto& account : TRY(store.storage_accounts(group))) {
+        for (auto& account : TRY(store.list<store::StorageAccount>({group}))) {
             auto& view = add(account.key.account);
             view.record = account;
         }
@@ -157,7 +159,7 @@ Answer account_delete(const AccountVerbOptions& options) {
     if (has_files) TRY(base::remove_tree(directory));
     if (of_site)
         say("the account's directories are the site's and stay; only your record is deleted");
-    if (view.record) TRY(store.remove(view.record->key));
+    if (view.record) TRY(store.remove<store::StorageAccount>(view.record->key));
     return Outcome{};
 }
 
