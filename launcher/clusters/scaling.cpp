@@ -71,10 +71,14 @@ base::Result<store::Cluster> hold_large_jobs(const store::Store& store, const sl
             cluster.key, [&](store::Cluster& record) { record.held_jobs = ids; });
     };
     TRY(record_held({perhaps_held.begin(), perhaps_held.end()}));
-    for (const std::string& id : holds.hold)
-        TRY(client.hold(id));
-    for (const std::string& id : holds.release)
-        TRY(client.release(id));
+    for (const std::string& id : holds.hold) {
+        const auto job = TRY(slurm::JobId::parse(id));
+        TRY(client.hold(job));
+    }
+    for (const std::string& id : holds.release) {
+        const auto job = TRY(slurm::JobId::parse(id));
+        TRY(client.release(job));
+    }
     return record_held(holds.hold);
 }
 

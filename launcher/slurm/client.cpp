@@ -100,13 +100,6 @@ std::vector<std::string> messages(std::string_view command, std::string_view sta
     return said;
 }
 
-// Returns whether the text is the id of a job, or that of one task of an array job: "12_3".
-bool is_job_or_task_id(std::string_view text) {
-    const std::size_t bar = text.find('_');
-    return is_job_id(text.substr(0, bar)) &&
-           (bar == std::string_view::npos || is_job_id(text.substr(bar + 1)));
-}
-
 }  // namespace
 
 base::Error refusal(std::string_view command, std::string_view standard_error) {
@@ -134,6 +127,7 @@ bool gave_no_answer(const base::Error& error) {
 namespace {
 
 using base::Result;
+using namespace std::string_view_literals;
 
 // With this environment Slurm's commands print times as UTC in one format, and messages in English.
 base::Environment reading_environment() {
@@ -159,22 +153,17 @@ constexpr std::chrono::milliseconds longest_accounting{5000};
 // The longest list of ids in one argument. Linux accepts 128 KiB.
 constexpr std::size_t longest_list = 100'000;
 
-std::vector<std::vector<std::string>> in_portions(const std::vector<std::string>& ids) {
-    std::vector<std::vector<std::string>> portions;
-    std::size_t length = 0;
+// Returns options of squeue and sacct that name the jobs.
+Result<std::vector<std::string>> in_portions(const std::vector<std::string>& ids) {
+    std::vector<std::string> portions;
     for (const std::string& id : ids) {
-        if (portions.empty() || length + id.size() + 1 > longest_list) {
-            portions.emplace_back();
-            length = 0;
-        }
-        portions.back().push_back(id);
-        length += id.size() + 1;
+        const JobId job = TRY(JobId::parse(id));
+        if (portions.empty() || portions.back().size() + id.size() + 1 > longest_list)
+            portions.push_back("--jobs=" + job.text());
+        else
+            portions.back() += ',' + job.text();
     }
     return portions;
-}
-
-tl::unexpected<base::Error> bad_id(const std::string& id) {
-    return base::fail(fmt::format("\"{}\" is not a job id", id), "Slurm");
 }
 
 bool says(const base::Completed& completed, std::string_view text) {
@@ -184,6 +173,15 @@ bool says(const base::Completed& completed, std::string_view text) {
 tl::unexpected<base::Error> refused(std::string_view command, const base::Completed& completed) {
     return tl::unexpected(refusal(command, completed.standard_error));
 }
+
+// What Slurm says of a job that has ended since the caller looked, or that it has forgotten.
+constexpr std::array forgotten{"Invalid job id"sv};
+constexpr std::array ended{"Invalid job id"sv, "already completing or completed"sv};
+constexpr std::array not_waiting{"Invalid job id"sv, "already completing"sv, "already finished"sv,
+                                 "no longer pending"sv};
+// A node may have changed its state since the caller looked.
+constexpr std::array other_node_state{"Invalid node state specified"sv};
+constexpr std::array no_accounts{"accounting storage is disabled"sv};
 
 tl::unexpected<base::Error> controller_is_silent() {
     return base::fail("Slurm's controller does not answer", "slurmctld",
@@ -221,6 +219,21 @@ Result<base::Completed> Client::ask(const base::Arguments& arguments) const {
     return completed;
 }
 
+Result<std::string> Client::read(const base::Arguments& arguments, Messages harmless) const {
+    auto completed = TRY(ask(arguments));
+    const bool fine = completed.exit_code == 0 ||
+                      std::any_of(harmless.begin(), harmless.end(), [&](std::string_view message) {
+                          return says(completed, message);
+                      });
+    if (!fine) return refused(arguments.front(), completed);
+    return std::move(completed.standard_output);
+}
+
+Result<void> Client::tell(const base::Arguments& arguments, Messages harmless) const {
+    TRY(read(arguments, harmless));
+    return {};
+}
+
 Result<void> Client::ping() const {
     base::RunOptions options;
     options.environment = reading_environment();
@@ -253,8 +266,8 @@ Result<void> check_output(const Client& client, const base::Arguments& options) 
 
 }  // namespace
 
-Result<std::string> Client::submit(const base::Arguments& options, const std::string& script,
-                                   const base::Environment& environment) const {
+Result<JobId> Client::submit(const base::Arguments& options, const std::string& script,
+                             const base::Environment& environment) const {
     TRY(check_output(*this, options));
     base::Arguments arguments{"sbatch", "--parsable"};
     arguments.insert(arguments.end(), options.begin(), options.end());
@@ -287,136 +300,94 @@ Result<std::string> Client::test_submission(const base::Arguments& options,
     return fmt::format("{}", fmt::join(messages("sbatch", completed.standard_error), "; "));
 }
 
-namespace {
-
-// The jobs may have ended since the caller looked.
-Result<void> cancelled(const base::Completed& completed) {
-    if (completed.exit_code == 0 || says(completed, "Invalid job id") ||
-        says(completed, "already completing or completed"))
-        return {};
-    return refused("scancel", completed);
+Result<void> Client::cancel(const JobId& job) const {
+    return tell({"scancel", job.text()}, ended);
 }
 
-}  // namespace
-
-Result<void> Client::cancel(const std::string& job_id) const {
-    if (!is_job_or_task_id(job_id)) return bad_id(job_id);
-    return cancelled(TRY(ask({"scancel", job_id})));
+Result<void> Client::cancel_queued(const JobId& job) const {
+    return tell({"scancel", "--state=PENDING", job.text()}, ended);
 }
 
-Result<void> Client::cancel_queued(const std::string& job_id) const {
-    if (!is_job_id(job_id)) return bad_id(job_id);
-    return cancelled(TRY(ask({"scancel", "--state=PENDING", job_id})));
-}
-
-Result<void> Client::cancel_tasks(const std::string& array_id, const std::vector<int>& tasks,
+Result<void> Client::cancel_tasks(const JobId& array, const std::vector<int>& tasks,
                                   bool only_queued) const {
-    if (!is_job_id(array_id)) return bad_id(array_id);
     if (tasks.empty()) return {};
     base::Arguments arguments{"scancel"};
     if (only_queued) arguments.emplace_back("--state=PENDING");
-    arguments.push_back(fmt::format("{}_[{}]", array_id, array_indexes(tasks)));
-    return cancelled(TRY(ask(arguments)));
+    arguments.push_back(fmt::format("{}_[{}]", array.without_task(), array_indexes(tasks)));
+    return tell(arguments, ended);
 }
 
 Result<std::vector<ScriptJob>> Client::jobs_of_script(const std::string& script) const {
     // Those of hidden partitions count, and those that only clean up after themselves do not.
-    const auto queue =
-        TRY(ask({"squeue", "--noheader", "--all", "--states=PENDING,CONFIGURING,RUNNING,SUSPENDED",
-                 fmt::format("--user={}", getuid()), fmt::format("--format={}", kScriptFormat)}));
-    if (queue.exit_code != 0) return refused("squeue", queue);
-    return parse_script_jobs(queue.standard_output, script);
+    const std::string queue =
+        TRY(read({"squeue", "--noheader", "--all", "--states=PENDING,CONFIGURING,RUNNING,SUSPENDED",
+                  fmt::format("--user={}", getuid()), fmt::format("--format={}", kScriptFormat)}));
+    return parse_script_jobs(queue, script);
 }
 
 Result<Jobs> Client::accounted_jobs(const std::vector<std::string>& ids) const {
-    for (const std::string& id : ids)
-        if (!is_job_id(id)) return bad_id(id);
     Jobs found;
-    for (const auto& some : in_portions(ids))
-        TRY(read_accounting({fmt::format("--jobs={}", fmt::join(some, ","))}, found));
+    for (const std::string& some : TRY(in_portions(ids)))
+        TRY(read_accounting({some}, found));
     return found;
 }
 
-Result<bool> Client::is_queued(const std::string& job_id) const {
-    if (!is_job_id(job_id)) return bad_id(job_id);
-    const auto queue =
-        TRY(ask({"squeue", "--noheader", fmt::format("--jobs={}", job_id), "--format=%T"}));
-    if (queue.exit_code != 0 && says(queue, "Invalid job id")) return false;
-    if (queue.exit_code != 0) return refused("squeue", queue);
-    return !base::trim(queue.standard_output).empty();
+Result<bool> Client::is_queued(const JobId& job) const {
+    const std::string queue =
+        TRY(read({"squeue", "--noheader", "--jobs=" + job.text(), "--format=%T"}, forgotten));
+    return !base::trim(queue).empty();
 }
 
-Result<void> Client::requeue(const std::string& job_id) const {
-    if (!is_job_or_task_id(job_id)) return bad_id(job_id);
-    const auto completed = TRY(ask({"scontrol", "requeue", job_id}));
-    if (completed.exit_code == 0) return {};
-    return refused("scontrol", completed);
+Result<void> Client::requeue(const JobId& job) const {
+    return tell({"scontrol", "requeue", job.text()});
 }
 
-Result<std::string> Client::step_of_srun(const std::string& job_id, pid_t srun) const {
-    if (!is_job_id(job_id)) return bad_id(job_id);
+Result<std::string> Client::step_of_srun(const JobId& job, pid_t srun) const {
     std::array<char, HOST_NAME_MAX + 1> name{};
     gethostname(name.data(), name.size() - 1);
-    const auto completed = TRY(ask({"scontrol", "--oneliner", "show", "step", job_id}));
-    if (completed.exit_code != 0) return refused("scontrol", completed);
-    const auto step = step_with_srun(completed.standard_output, name.data(), srun);
-    if (step) return *step;
+    const std::string steps = TRY(read({"scontrol", "--oneliner", "show", "step", job.text()}));
+    if (const auto step = step_with_srun(steps, name.data(), srun)) return *step;
     return base::fail(fmt::format("Slurm knows no step of the srun with the process id {}", srun),
                       "scontrol");
 }
 
 Result<void> Client::signal_step(const std::string& step_id, int signal) const {
-    const auto completed = TRY(ask({"scancel", fmt::format("--signal={}", signal), step_id}));
-    if (completed.exit_code == 0) return {};
-    return refused("scancel", completed);
+    return tell({"scancel", fmt::format("--signal={}", signal), step_id});
 }
 
-Result<void> Client::keep_nodes(const std::string& job_id,
-                                const std::vector<std::string>& nodes) const {
-    if (!is_job_or_task_id(job_id)) return bad_id(job_id);
-    const auto completed = TRY(ask({"scontrol", "update", "jobid=" + job_id,
-                                    fmt::format("nodelist={}", fmt::join(nodes, ","))}));
-    if (completed.exit_code == 0) return {};
-    return refused("scontrol", completed);
+Result<void> Client::change(const JobId& job, const std::string& setting, Messages harmless) const {
+    return tell({"scontrol", "update", "JobId=" + job.text(), setting}, harmless);
 }
 
-Result<JobSettings> Client::settings(const std::string& job_id) const {
-    if (!is_job_or_task_id(job_id)) return bad_id(job_id);
-    const auto completed = TRY(ask({"scontrol", "--oneliner", "show", "job", job_id}));
-    if (completed.exit_code != 0) return refused("scontrol", completed);
-    return parse_job_settings(completed.standard_output);
+Result<void> Client::keep_nodes(const JobId& job, const std::vector<std::string>& nodes) const {
+    return change(job, fmt::format("NodeList={}", fmt::join(nodes, ",")));
 }
 
-Result<std::string> Client::comment(const std::string& job_id) const {
-    if (!is_job_or_task_id(job_id)) return bad_id(job_id);
-    const auto completed = TRY(ask({"scontrol", "show", "job", job_id}));
-    if (completed.exit_code != 0) return refused("scontrol", completed);
-    return parse_comment(completed.standard_output);
+Result<JobSettings> Client::settings(const JobId& job) const {
+    return parse_job_settings(TRY(read({"scontrol", "--oneliner", "show", "job", job.text()})));
 }
 
-Result<void> Client::set_comment(const std::string& job_id, const std::string& comment) const {
-    if (!is_job_or_task_id(job_id)) return bad_id(job_id);
-    const auto completed =
-        TRY(ask({"scontrol", "update", "JobId=" + job_id, "Comment=" + comment}));
-    if (completed.exit_code == 0) return {};
-    return refused("scontrol", completed);
+Result<std::string> Client::comment(const JobId& job) const {
+    return parse_comment(TRY(read({"scontrol", "show", "job", job.text()})));
 }
 
-Result<std::string> Client::queue_of_job(const std::string& job_id) const {
-    if (!is_job_id(job_id)) return bad_id(job_id);
-    auto queue = TRY(ask({"squeue", "--noheader", "--all", "--states=all", "--jobs=" + job_id,
-                          fmt::format("--Format={}", kThisJobFormat)}));
-    if (queue.exit_code != 0 && !says(queue, "Invalid job id")) return refused("squeue", queue);
-    return std::move(queue.standard_output);
+Result<void> Client::set_comment(const JobId& job, const std::string& comment) const {
+    return change(job, "Comment=" + comment);
 }
 
-Result<std::string> Client::all_about(const std::string& job_id) const {
-    if (!is_job_id(job_id)) return bad_id(job_id);
+Result<std::string> Client::queue_of_job(const JobId& job) const {
+    return read({"squeue", "--noheader", "--all", "--states=all", "--jobs=" + job.text(),
+                 fmt::format("--Format={}", kThisJobFormat)},
+                forgotten);
+}
+
+Result<std::string> Client::all_about(const JobId& job) const {
     std::string out;
     for (const base::Arguments& arguments :
-         {base::Arguments{"scontrol", "--details", "show", "job", job_id},
-          base::Arguments{"scontrol", "--details", "show", "step", job_id},
-          base::Arguments{"sacct", "--duplicates", "--long", "--parsable2", "--jobs=" + job_id}}) {
+         {base::Arguments{"scontrol", "--details", "show", "job", job.text()},
+          base::Arguments{"scontrol", "--details", "show", "step", job.text()},
+          base::Arguments{"sacct", "--duplicates", "--long", "--parsable2",
+                          "--jobs=" + job.text()}}) {
         const auto completed = TRY(ask(arguments));
         out += fmt::format("$ {}\n{}{}\n", fmt::join(arguments, " "), completed.standard_output,
                            completed.standard_error);
@@ -424,30 +395,22 @@ Result<std::string> Client::all_about(const std::string& job_id) const {
     return out;
 }
 
-Result<void> Client::exclude_nodes(const std::string& job_id, const std::string& hostlist) const {
-    if (!is_job_or_task_id(job_id)) return bad_id(job_id);
-    const auto completed =
-        TRY(ask({"scontrol", "update", "JobId=" + job_id, "ExcNodeList=" + hostlist}));
-    if (completed.exit_code == 0) return {};
-    return refused("scontrol", completed);
+Result<void> Client::exclude_nodes(const JobId& job, const std::string& hostlist) const {
+    return change(job, "ExcNodeList=" + hostlist);
 }
 
 Result<void> Client::set_power(const std::vector<std::string>& nodes, NodePower power) const {
     constexpr std::array<std::string_view, 3> states{"POWER_UP", "POWER_DOWN_ASAP", "RESUME"};
     if (nodes.empty()) return {};
-    const auto completed =
-        TRY(ask({"scontrol", "update", fmt::format("NodeName={}", fmt::join(nodes, ",")),
-                 fmt::format("State={}", states.at(static_cast<std::size_t>(power)))}));
-    // A node may have changed its state since the caller looked.
-    if (completed.exit_code == 0 || says(completed, "Invalid node state specified")) return {};
-    return refused("scontrol", completed);
+    return tell({"scontrol", "update", fmt::format("NodeName={}", fmt::join(nodes, ",")),
+                 fmt::format("State={}", states.at(static_cast<std::size_t>(power)))},
+                other_node_state);
 }
 
 Result<std::string> Client::admin_level(const std::string& user) const {
-    const auto completed = TRY(ask({"sacctmgr", "--noheader", "--parsable2", "show", "user",
-                                    fmt::format("name={}", user), "format=adminlevel"}));
-    if (completed.exit_code != 0) return refused("sacctmgr", completed);
-    return std::string(base::trim(completed.standard_output));
+    const std::string level = TRY(read({"sacctmgr", "--noheader", "--parsable2", "show", "user",
+                                        fmt::format("name={}", user), "format=adminlevel"}));
+    return std::string(base::trim(level));
 }
 
 Result<bool> Client::is_administrator(const std::string& user) const {
@@ -461,44 +424,25 @@ bool Client::may_choose_priorities() const {
     return level == "Administrator" || level == "Operator";
 }
 
-namespace {
-
-bool may_be_held_no_more(const base::Completed& completed) {
-    return says(completed, "Invalid job id") || says(completed, "already completing") ||
-           says(completed, "already finished") || says(completed, "no longer pending");
+Result<void> Client::hold(const JobId& job) const {
+    return tell({"scontrol", "uhold", job.text()}, not_waiting);
 }
 
-}  // namespace
-
-Result<void> Client::hold(const std::string& job_id) const {
-    if (!is_job_id(job_id)) return bad_id(job_id);
-    const auto completed = TRY(ask({"scontrol", "uhold", job_id}));
-    if (completed.exit_code == 0 || may_be_held_no_more(completed)) return {};
-    return refused("scontrol", completed);
+Result<void> Client::release(const JobId& job) const {
+    return tell({"scontrol", "release", job.text()}, not_waiting);
 }
 
-Result<void> Client::release(const std::string& job_id) const {
-    if (!is_job_id(job_id)) return bad_id(job_id);
-    const auto completed = TRY(ask({"scontrol", "release", job_id}));
-    if (completed.exit_code == 0 || may_be_held_no_more(completed)) return {};
-    return refused("scontrol", completed);
-}
-
-Result<void> Client::set_priority(const std::string& job_id, const std::string& priority) const {
-    if (!is_job_id(job_id)) return bad_id(job_id);
-    const auto completed =
-        TRY(ask({"scontrol", "update", "JobId=" + job_id, "Priority=" + priority}));
-    if (completed.exit_code == 0 || may_be_held_no_more(completed)) return {};
-    return refused("scontrol", completed);
+Result<void> Client::set_priority(const JobId& job, const std::string& priority) const {
+    return change(job, "Priority=" + priority, not_waiting);
 }
 
 Result<void> Client::read_queue(const std::string& filter, Jobs& into) const {
-    const auto queue = TRY(ask({"squeue", "--noheader", "--states=all", filter,
-                                fmt::format("--Format={}", kQueueFormat)}));
-    // squeue fails with this message only if it is asked for one id that it has forgotten. If it is
+    // squeue says that an id is invalid only if it is asked for one that it has forgotten. If it is
     // asked for several ids, it leaves out the forgotten ones.
-    if (queue.exit_code != 0 && !says(queue, "Invalid job id")) return refused("squeue", queue);
-    auto parsed = TRY(parse_queue(queue.standard_output));
+    const std::string queue = TRY(read(
+        {"squeue", "--noheader", "--states=all", filter, fmt::format("--Format={}", kQueueFormat)},
+        forgotten));
+    auto parsed = TRY(parse_queue(queue));
     into.merge(parsed);
     return {};
 }
@@ -508,24 +452,19 @@ Result<void> Client::read_accounting(const base::Arguments& filter, Jobs& into) 
                               "--parsable2",  "--allocations",
                               "--duplicates", fmt::format("--format={}", kAccountingFormat)};
     arguments.insert(arguments.end(), filter.begin(), filter.end());
-    const auto accounts = TRY(ask(arguments));
-    if (accounts.exit_code != 0) {
-        // The site keeps no accounts, so nobody knows these jobs any more.
-        if (says(accounts, "accounting storage is disabled")) return {};
-        return refused("sacct", accounts);
-    }
-    auto parsed = TRY(parse_accounting(accounts.standard_output));
+    // If the site keeps no accounts, nobody knows these jobs any more.
+    const std::string accounts = TRY(read(arguments, no_accounts));
+    auto parsed = TRY(parse_accounting(accounts));
     into.merge(parsed);
     return {};
 }
 
-Result<std::optional<JobAccounts>> Client::accounts(const std::string& job_id) const {
-    if (!is_job_id(job_id)) return bad_id(job_id);
-    const auto completed = TRY(ask({"sacct", "--noheader", "--parsable2", "--jobs=" + job_id,
-                                    fmt::format("--format={}", kJobAccountsFormat)}));
-    if (completed.exit_code == 0) return parse_job_accounts(completed.standard_output);
-    if (says(completed, "accounting storage is disabled")) return std::nullopt;
-    return refused("sacct", completed);
+Result<std::optional<JobAccounts>> Client::accounts(const JobId& job) const {
+    const std::string accounts =
+        TRY(read({"sacct", "--noheader", "--parsable2", "--jobs=" + job.text(),
+                  fmt::format("--format={}", kJobAccountsFormat)},
+                 no_accounts));
+    return parse_job_accounts(accounts);
 }
 
 Result<Jobs> Client::jobs_of_caller(base::Time since) const {
@@ -551,8 +490,6 @@ Result<Jobs> Client::jobs_of_caller(base::Time since) const {
 }
 
 Result<Jobs> Client::jobs(const std::vector<std::string>& ids, Jobs known) const {
-    for (const std::string& id : ids)
-        if (!is_job_id(id)) return bad_id(id);
     Jobs found = std::move(known);
     const auto missing = [&] {
         std::vector<std::string> out;
@@ -563,18 +500,15 @@ Result<Jobs> Client::jobs(const std::vector<std::string>& ids, Jobs known) const
     // squeue compares each of its jobs with each id, so if many jobs are missing, the user's whole
     // queue is read.
     if (missing().size() > many_jobs) TRY(read_queue(fmt::format("--user={}", getuid()), found));
-    for (const auto& some : in_portions(missing()))
-        TRY(read_queue(fmt::format("--jobs={}", fmt::join(some, ",")), found));
-    for (const auto& some : in_portions(missing()))
-        TRY(read_accounting({fmt::format("--jobs={}", fmt::join(some, ","))}, found));
+    for (const std::string& some : TRY(in_portions(missing())))
+        TRY(read_queue(some, found));
+    for (const std::string& some : TRY(in_portions(missing())))
+        TRY(read_accounting({some}, found));
     return found;
 }
 
-Result<JobDevices> Client::devices(const std::string& job_id) const {
-    if (!is_job_id(job_id)) return bad_id(job_id);
-    const auto completed = TRY(ask({"scontrol", "--details", "show", "job", job_id}));
-    if (completed.exit_code != 0) return refused("scontrol", completed);
-    return parse_job_devices(completed.standard_output);
+Result<JobDevices> Client::devices(const JobId& job) const {
+    return parse_job_devices(TRY(read({"scontrol", "--details", "show", "job", job.text()})));
 }
 
 Result<std::vector<NodeStatus>> Client::nodes(const NodeFilter& filter) const {
@@ -585,9 +519,7 @@ Result<std::vector<NodeStatus>> Client::nodes(const NodeFilter& filter) const {
         arguments.push_back(fmt::format("--nodes={}", fmt::join(filter.names, ",")));
     if (!filter.partition.empty())
         arguments.push_back(fmt::format("--partition={}", filter.partition));
-    const auto completed = TRY(ask(arguments));
-    if (completed.exit_code != 0) return refused("sinfo", completed);
-    auto nodes = parse_nodes(completed.standard_output);
+    auto nodes = parse_nodes(TRY(read(arguments)));
     if (!nodes || filter.constraint.empty()) return nodes;
     if (filter.constraint.find_first_of("|[](),*") != std::string::npos)
         return base::fail(
@@ -608,9 +540,7 @@ Result<std::vector<NodeStatus>> Client::nodes(const NodeFilter& filter) const {
 Result<std::string> Client::core_counts(const std::string& partition) const {
     base::Arguments arguments{"sinfo", "--noheader", "--Node", "--format=%N|%f|%C"};
     if (!partition.empty()) arguments.push_back(fmt::format("--partition={}", partition));
-    auto completed = TRY(ask(arguments));
-    if (completed.exit_code != 0) return refused("sinfo", completed);
-    return std::move(completed.standard_output);
+    return read(arguments);
 }
 
 Result<std::string> Client::version() const {
@@ -623,9 +553,7 @@ Result<std::string> Client::version() const {
 }
 
 Result<Configuration> Client::configuration() const {
-    const auto completed = TRY(ask({"scontrol", "show", "config"}));
-    if (completed.exit_code != 0) return refused("scontrol", completed);
-    return parse_configuration(completed.standard_output);
+    return parse_configuration(TRY(read({"scontrol", "show", "config"})));
 }
 
 Result<std::vector<std::string>> Client::mpi_types() const {
@@ -635,9 +563,7 @@ Result<std::vector<std::string>> Client::mpi_types() const {
 }
 
 Result<std::string> Client::help_of_srun() const {
-    const auto completed = TRY(ask({"srun", "--help"}));
-    if (completed.exit_code != 0) return refused("srun", completed);
-    return completed.standard_output;
+    return read({"srun", "--help"});
 }
 
 namespace {

@@ -5,7 +5,9 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <sys/types.h>
@@ -86,7 +88,7 @@ class Client {
 
     // Calls sbatch --parsable OPTIONS SCRIPT and returns the new job's id. The batch script also
     // gets `environment`, as far as `options` export it.
-    [[nodiscard]] base::Result<std::string> submit(
+    [[nodiscard]] base::Result<JobId> submit(
         const base::Arguments& options, const std::string& script,
         const base::Environment& environment = scrubbed_environment()) const;
 
@@ -96,18 +98,16 @@ class Client {
         const base::Arguments& options, const std::string& script_text,
         const base::Environment& environment = scrubbed_environment()) const;
 
-    // `job_id` of cancel(), requeue(), settings() and exclude_nodes() may also mean one task of an
-    // array job.
+    // Wherever these functions take a job, its id may also be that of one task of an array job.
 
     // Calls scancel. It is not an error if the job has ended or Slurm no longer knows it.
-    [[nodiscard]] base::Result<void> cancel(const std::string& job_id) const;
+    [[nodiscard]] base::Result<void> cancel(const JobId& job) const;
 
     // Cancels a job, or tasks of an array job, that have not started.
-    [[nodiscard]] base::Result<void> cancel_queued(const std::string& job_id) const;
+    [[nodiscard]] base::Result<void> cancel_queued(const JobId& job) const;
 
     // Cancels tasks of an array job, or with `only_queued` those of them that have not started.
-    [[nodiscard]] base::Result<void> cancel_tasks(const std::string& array_id,
-                                                  const std::vector<int>& tasks,
+    [[nodiscard]] base::Result<void> cancel_tasks(const JobId& array, const std::vector<int>& tasks,
                                                   bool only_queued) const;
 
     // Returns the caller's jobs that wait or run and whose batch script is this file.
@@ -115,14 +115,13 @@ class Client {
         const std::string& script) const;
 
     // Returns whether the job, or a task of it if it is an array job, has not ended.
-    [[nodiscard]] base::Result<bool> is_queued(const std::string& job_id) const;
+    [[nodiscard]] base::Result<bool> is_queued(const JobId& job) const;
 
     // Calls scontrol requeue, which also works for a job that has just ended.
-    [[nodiscard]] base::Result<void> requeue(const std::string& job_id) const;
+    [[nodiscard]] base::Result<void> requeue(const JobId& job) const;
 
     // Returns the id of the job's step that the srun with this process id on this host runs.
-    [[nodiscard]] base::Result<std::string> step_of_srun(const std::string& job_id,
-                                                         pid_t srun) const;
+    [[nodiscard]] base::Result<std::string> step_of_srun(const JobId& job, pid_t srun) const;
 
     // Has Slurm send a signal to the tasks of a step, whose id is as step_of_srun() gives it. The
     // step does not end unless the tasks do.
@@ -130,27 +129,27 @@ class Client {
 
     // Makes a running job smaller: takes from it all nodes but these. Slurm ends the job's tasks on
     // the other nodes at once, and refuses to take the first node.
-    [[nodiscard]] base::Result<void> keep_nodes(const std::string& job_id,
+    [[nodiscard]] base::Result<void> keep_nodes(const JobId& job,
                                                 const std::vector<std::string>& nodes) const;
 
     // Returns what only scontrol tells of a job.
-    [[nodiscard]] base::Result<JobSettings> settings(const std::string& job_id) const;
+    [[nodiscard]] base::Result<JobSettings> settings(const JobId& job) const;
 
     // Returns and replaces the comment on the job, which its user may do at any time. The comment
     // is empty if it has none, and ends at its first newline.
-    [[nodiscard]] base::Result<std::string> comment(const std::string& job_id) const;
-    [[nodiscard]] base::Result<void> set_comment(const std::string& job_id,
+    [[nodiscard]] base::Result<std::string> comment(const JobId& job) const;
+    [[nodiscard]] base::Result<void> set_comment(const JobId& job,
                                                  const std::string& comment) const;
 
     // Returns what squeue prints of the job with kThisJobFormat (this_job.hpp).
-    [[nodiscard]] base::Result<std::string> queue_of_job(const std::string& job_id) const;
+    [[nodiscard]] base::Result<std::string> queue_of_job(const JobId& job) const;
 
     // Returns all that Slurm says of a job, for a person to read: what scontrol prints, and what
     // sacct prints if the site keeps accounts.
-    [[nodiscard]] base::Result<std::string> all_about(const std::string& job_id) const;
+    [[nodiscard]] base::Result<std::string> all_about(const JobId& job) const;
 
     // Keeps a job that waits off the nodes, which replace those that the job had to keep off.
-    [[nodiscard]] base::Result<void> exclude_nodes(const std::string& job_id,
+    [[nodiscard]] base::Result<void> exclude_nodes(const JobId& job,
                                                    const std::string& hostlist) const;
 
     // Returns the state of the jobs `ids`, by id. The id of an array job stands for all its tasks,
@@ -186,24 +185,23 @@ class Client {
 
     // Keep a job in the queue, and let it go again. It is not an error if the job has started or
     // ended. The job's user can do both.
-    [[nodiscard]] base::Result<void> hold(const std::string& job_id) const;
-    [[nodiscard]] base::Result<void> release(const std::string& job_id) const;
+    [[nodiscard]] base::Result<void> hold(const JobId& job) const;
+    [[nodiscard]] base::Result<void> release(const JobId& job) const;
 
     // Sets the priority of a job that waits and is not held. A user who is no operator could only
     // lower it.
-    [[nodiscard]] base::Result<void> set_priority(const std::string& job_id,
+    [[nodiscard]] base::Result<void> set_priority(const JobId& job,
                                                   const std::string& priority) const;
     // Returns whether Slurm heeds a --priority of the caller's.
     [[nodiscard]] bool may_choose_priorities() const;
 
     // Returns the devices of its generic resources that a job has, for each node on which it has
     // any.
-    [[nodiscard]] base::Result<JobDevices> devices(const std::string& job_id) const;
+    [[nodiscard]] base::Result<JobDevices> devices(const JobId& job) const;
 
     // Returns what accounting says that a job has used; nothing if the site keeps no accounts, or
     // they do not say it.
-    [[nodiscard]] base::Result<std::optional<JobAccounts>> accounts(
-        const std::string& job_id) const;
+    [[nodiscard]] base::Result<std::optional<JobAccounts>> accounts(const JobId& job) const;
 
     // Returns one entry for each node, sorted by name.
     [[nodiscard]] base::Result<std::vector<NodeStatus>> nodes(const NodeFilter& filter = {}) const;
@@ -230,7 +228,18 @@ class Client {
 
   private:
     [[nodiscard]] base::Result<std::string> admin_level(const std::string& user) const;
+    // Parts of Slurm's messages that mean that there is nothing to do.
+    using Messages = std::span<const std::string_view>;
+
     [[nodiscard]] base::Result<base::Completed> ask(const base::Arguments& arguments) const;
+    // Runs a command of Slurm's and returns what it prints. It is not an error if the command
+    // fails with one of these messages.
+    [[nodiscard]] base::Result<std::string> read(const base::Arguments& arguments,
+                                                 Messages harmless = {}) const;
+    [[nodiscard]] base::Result<void> tell(const base::Arguments& arguments,
+                                          Messages harmless = {}) const;
+    [[nodiscard]] base::Result<void> change(const JobId& job, const std::string& setting,
+                                            Messages harmless = {}) const;
     // Adds what squeue says about the jobs that `filter` selects.
     [[nodiscard]] base::Result<void> read_queue(const std::string& filter, Jobs& into) const;
     [[nodiscard]] base::Result<void> read_accounting(const base::Arguments& filter,

@@ -285,12 +285,12 @@ Result<std::vector<NodeStatus>> parse_nodes(std::string_view text) {
     return sorted;
 }
 
-Result<std::string> parse_submitted(std::string_view text) {
+Result<JobId> parse_submitted(std::string_view text) {
     const auto lines = base::split(base::trim(text), '\n');
     const std::string_view last = base::trim(lines.back());
     const std::string_view id = last.substr(0, last.find(';'));
     if (!is_job_id(id)) return unreadable("sbatch", last);
-    return std::string(id);
+    return JobId::parse(id);
 }
 
 Result<std::map<std::string, std::string, std::less<>>> parse_configuration(std::string_view text) {

@@ -50,7 +50,7 @@ extern const std::string_view kNodeFormat;
 
 // Output of: sbatch --parsable. It is "12" or "12;cluster", perhaps after other lines that a plugin
 // of the site printed.
-[[nodiscard]] base::Result<std::string> parse_submitted(std::string_view text);
+[[nodiscard]] base::Result<JobId> parse_submitted(std::string_view text);
 
 // Output of: scontrol show config. Its lines are "Key = value", in several parts with titles; a key
 // that occurs twice keeps its first value. An output without any such line is an error.

@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace batchai::slurm {
 
 namespace {
@@ -29,6 +31,14 @@ constexpr std::array<std::pair<std::string_view, JobState>, 25> job_states{{
 bool is_job_id(std::string_view text) {
     return !text.empty() && text.size() <= 10 &&
            text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+base::Result<JobId> JobId::parse(std::string_view text) {
+    const std::size_t bar = text.find('_');
+    if (!is_job_id(text.substr(0, bar)) ||
+        (bar != std::string_view::npos && !is_job_id(text.substr(bar + 1))))
+        return base::fail(fmt::format("\"{}\" is not a job id", text), "Slurm");
+    return JobId(std::string(text));
 }
 
 JobState job_state(std::string_view text) {

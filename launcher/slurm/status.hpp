@@ -5,8 +5,10 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/timestamp.hpp"
 
 // Slurm's answers as values.
@@ -14,6 +16,23 @@ namespace batchai::slurm {
 
 // Returns whether the text is the id of a job: 1 to 10 digits. Such an id can also be a file name.
 [[nodiscard]] bool is_job_id(std::string_view text);
+
+// The id of a job, or of one task of an array job, as Slurm's commands take it.
+class JobId {
+  public:
+    // Reads "12" or "12_3". Everything else is an error: what names several tasks ("12_[0-3]"), and
+    // a component of a heterogeneous job ("12+1").
+    [[nodiscard]] static base::Result<JobId> parse(std::string_view text);
+
+    [[nodiscard]] const std::string& text() const { return text_; }
+    // Returns the id of the array job if this is one of its tasks.
+    [[nodiscard]] std::string without_task() const { return text_.substr(0, text_.find('_')); }
+
+  private:
+    explicit JobId(std::string text) : text_(std::move(text)) {}
+
+    std::string text_;
+};
 
 // Slurm's job states: the base states, and the flags that Slurm reports as the state.
 enum class JobState {

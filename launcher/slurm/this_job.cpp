@@ -104,14 +104,14 @@ base::Result<ThisJob> read_this_job(std::string_view text, const std::string& jo
 }
 
 base::Result<ThisJob> this_job(std::chrono::seconds patience) {
-    const std::string job_id = base::variable("SLURM_JOB_ID").value_or("");
-    if (!is_job_id(job_id)) return not_in_allocation("this is not inside a Slurm allocation");
+    const auto job = JobId::parse(base::variable("SLURM_JOB_ID").value_or(""));
+    if (!job) return not_in_allocation("this is not inside a Slurm allocation");
     const auto end = std::chrono::steady_clock::now() + patience;
     constexpr std::chrono::seconds pause{2};
     bool told = false;
     while (true) {
-        auto answer = Client(std::chrono::seconds(30)).queue_of_job(job_id);
-        if (answer) return read_this_job(*answer, job_id, getuid());
+        auto answer = Client(std::chrono::seconds(30)).queue_of_job(*job);
+        if (answer) return read_this_job(*answer, job->text(), getuid());
         if (!is_silence(answer.error()) || std::chrono::steady_clock::now() + pause > end)
             return tl::unexpected(std::move(answer.error()));
         if (!told)

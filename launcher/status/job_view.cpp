@@ -229,7 +229,10 @@ namespace {
 void look_for_last_words(const slurm::Client& client, JobView& view) {
     const bool recorded = view.attempt && view.attempt->end;
     if (view.state != slurm::ExecutionState::failed || !view.evidence.slurm || recorded) return;
-    const auto comment = client.comment(view.evidence.slurm->id);
+    const auto comment =
+        slurm::JobId::parse(view.evidence.slurm->id).and_then([&](const slurm::JobId& job) {
+            return client.comment(job);
+        });
     auto told = comment ? record::end_in_comment(*comment) : std::nullopt;
     if (!told || (view.attempt && told->number != view.attempt->number)) return;
     // The comment stays when the job is queued again, and then tells of an earlier attempt.

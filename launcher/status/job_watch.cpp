@@ -152,7 +152,8 @@ base::Result<std::string> still_there(const slurm::Client& client,
                                       [](const auto& entry) { return !gone(entry.second); });
     if (waiting != statuses.end()) return waiting->first;
     for (const std::string& id : arrays) {
-        if (TRY(client.is_queued(id))) return id;
+        const auto array = TRY(slurm::JobId::parse(id));
+        if (TRY(client.is_queued(array))) return id;
     }
     return std::string();
 }
@@ -197,8 +198,10 @@ base::Result<void> stop_jobs(const store::Store& store, const slurm::Client& cli
             others =
                 others || !task.ended() || (task.evidence.slurm && !gone(*task.evidence.slurm));
         // A task may have been queued again since Slurm was asked.
-        for (const std::string& id : slurm_ids_of(view.job))
-            others = others || (view.job.is_array && TRY(client.is_queued(id)));
+        for (const std::string& id : slurm_ids_of(view.job)) {
+            const auto job = TRY(slurm::JobId::parse(id));
+            others = others || (view.job.is_array && TRY(client.is_queued(job)));
+        }
         const bool live = others || (status ? !gone(*status) : !view.ended());
         if (!live) continue;
         if (others || !view.ended()) {
@@ -207,8 +210,10 @@ base::Result<void> stop_jobs(const store::Store& store, const slurm::Client& cli
             TRY(store.update<store::Job>(view.job.key, [](store::Job& job) {
                 if (!job.termination_requested) job.termination_requested = base::now();
             }));
-            for (const std::string& id : slurm_ids_of(view.job))
-                TRY(client.cancel(id));
+            for (const std::string& id : slurm_ids_of(view.job)) {
+                const auto job = TRY(slurm::JobId::parse(id));
+                TRY(client.cancel(job));
+            }
         }
         for (std::string& id : slurm_ids_of(view.job)) {
             if (others) arrays.push_back(id);
@@ -225,7 +230,8 @@ base::Result<void> stop_task(const store::Store& store, const slurm::Client& cli
     const auto view = TRY(view_job(store, client, job.key, task));
     const auto& status = view.evidence.slurm;
     if (status ? gone(*status) : view.ended()) return {};
-    TRY(client.cancel_tasks(runs_of(job, {task}).front().slurm_job_id, {task}, false));
+    const auto array = TRY(slurm::JobId::parse(runs_of(job, {task}).front().slurm_job_id));
+    TRY(client.cancel_tasks(array, {task}, false));
     const auto deadline = steady_clock::now() + longest_wait;
     milliseconds pause(250);
     while (wait) {

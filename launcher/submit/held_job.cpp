@@ -41,7 +41,7 @@ bool is_refusal(const base::Error& error) {
     return error.exit_code == base::ExitCode::refused && !slurm::gave_no_answer(error);
 }
 
-base::Result<void> release(const slurm::Client& client, const std::string& id,
+base::Result<void> release(const slurm::Client& client, const slurm::JobId& id,
                            const base::HeldSignals& held) {
     constexpr std::chrono::minutes longest{1};
     constexpr std::chrono::seconds pause{1};
@@ -52,8 +52,8 @@ base::Result<void> release(const slurm::Client& client, const std::string& id,
         if (released || is_refusal(released.error()) || std::chrono::steady_clock::now() > end)
             return released;
         if (!said)
-            cli::warn(fmt::format("Slurm job {} waits, held, until Slurm answers again: {}", id,
-                                  released.error().text()));
+            cli::warn(fmt::format("Slurm job {} waits, held, until Slurm answers again: {}",
+                                  id.text(), released.error().text()));
         said = true;
         if (held.next_within(pause)) return released;
     }
@@ -61,21 +61,22 @@ base::Result<void> release(const slurm::Client& client, const std::string& id,
 
 // Gives the job the plan's priority, which --hold has replaced by 0. Slurm heeds only that of an
 // operator. The job may run by now, so that nothing here ends the command.
-void restore_priority(const slurm::Client& client, const plan::Plan& plan, const std::string& id) {
+void restore_priority(const slurm::Client& client, const plan::Plan& plan, const slurm::JobId& id) {
     const auto* const priority = option_named(plan, "priority");
     if (priority == nullptr || !client.may_choose_priorities()) return;
     if (const auto set = client.set_priority(id, priority->value); !set)
-        cli::warn(fmt::format("Slurm job {} has not got --priority={}: {}", id, priority->value,
-                              set.error().text()));
+        cli::warn(fmt::format("Slurm job {} has not got --priority={}: {}", id.text(),
+                              priority->value, set.error().text()));
 }
 
 base::Result<void> let_go(const slurm::Client& client, const plan::Plan& plan,
-                          const std::string& id, const base::HeldSignals& held) {
+                          const slurm::JobId& id, const base::HeldSignals& held) {
     auto released = release(client, id, held);
     if (!released) {
         auto error = std::move(released).error();
-        error.what = fmt::format("Slurm job {} is recorded, but still held: {}", id, error.what);
-        error.hint = fmt::format("`scontrol release {}` lets it start", id);
+        error.what =
+            fmt::format("Slurm job {} is recorded, but still held: {}", id.text(), error.what);
+        error.hint = fmt::format("`scontrol release {}` lets it start", id.text());
         return tl::unexpected(std::move(error));
     }
     restore_priority(client, plan, id);
@@ -136,15 +137,15 @@ base::Result<std::string> submit_and_record(
     }
     const auto id = client.submit(plan::sbatch_options(plan), script, submission_environment());
     if (!id) return tl::unexpected(without_leftover(client, script, id.error()));
-    if (auto recorded = record(*id); !recorded) {
+    if (auto recorded = record(id->text()); !recorded) {
         auto error = std::move(recorded).error();
         error.hint = client.cancel(*id)
-                         ? fmt::format("Slurm job {} was cancelled", *id)
-                         : fmt::format("cancel Slurm job {0} by hand: scancel {0}", *id);
+                         ? fmt::format("Slurm job {} was cancelled", id->text())
+                         : fmt::format("cancel Slurm job {0} by hand: scancel {0}", id->text());
         return tl::unexpected(std::move(error));
     }
     if (!stays_held) TRY(let_go(client, plan, *id, held));
-    return *id;
+    return id->text();
 }
 
 base::Result<bool> end_unrecorded(const slurm::Client& client, const std::string& script) {
@@ -153,7 +154,8 @@ base::Result<bool> end_unrecorded(const slurm::Client& client, const std::string
     bool any = false;
     for (const slurm::ScriptJob& job : found) {
         if (!job.waits) continue;
-        TRY(client.cancel_queued(job.id));
+        const auto id = TRY(slurm::JobId::parse(job.id));
+        TRY(client.cancel_queued(id));
         any = true;
         cli::say(
             fmt::format("Slurm job {}, which an interrupted command had left without a record, "

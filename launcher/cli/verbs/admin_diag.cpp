@@ -85,8 +85,8 @@ Answer admin_diag(const DiagOptions& options) {
     admin::Diagnosis diagnosis;
     admin::add_job_files(diagnosis, files);
     add(diagnosis, "job-show.json", job_as_shown(here, key));
-    if (!job.slurm_job_id.empty())
-        add(diagnosis, "slurm-job.txt", here.slurm.all_about(job.slurm_job_id));
+    if (const auto id = slurm::JobId::parse(job.slurm_job_id))
+        add(diagnosis, "slurm-job.txt", here.slurm.all_about(*id));
     add(diagnosis, "slurm-config.txt", slurm_configuration(here.slurm));
     add(diagnosis, "installation.json", installation());
     add(diagnosis, "admin-check.txt", checks_of_this_host());

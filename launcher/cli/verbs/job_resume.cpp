@@ -97,6 +97,7 @@ Answer job_resume(const ResumeOptions& options) {
     const base::FileDescriptor lock = TRY(submit::lock_tasks(files));
     const auto view = TRY(status::view_job(here.store, here.slurm, key));
     TRY(check(view));
+    const auto id = TRY(slurm::JobId::parse(report.job.slurm_job_id));
     auto last = TRY(record::latest_attempt(files));
     const auto count = TRY(record::read_retry_count(files));
     // An interrupt in between would leave records of a queue in which the job is not.
@@ -112,7 +113,7 @@ Answer job_resume(const ResumeOptions& options) {
     }
     TRY(here.store.update<store::Job>(key,
                                       [](store::Job& job) { job.termination_requested.reset(); }));
-    const auto queued = here.slurm.requeue(view.job.slurm_job_id);
+    const auto queued = here.slurm.requeue(id);
     if (queued) return Outcome{};
     if (slurm::gave_no_answer(queued.error()) && was_requeued(here.slurm, *view.evidence.slurm))
         return Outcome{};

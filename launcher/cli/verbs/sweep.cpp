@@ -182,8 +182,10 @@ Answer sweep_stop(const SweepOptions& options) {
         if (view.job_view.tasks[i].state == slurm::ExecutionState::queued)
             queued[runs[i].slurm_job_id].push_back(numbers[i]);
     }
-    for (const auto& [id, tasks] : queued)
-        TRY(here.slurm.cancel_tasks(id, tasks, true));
+    for (const auto& [id, tasks] : queued) {
+        const auto array = TRY(slurm::JobId::parse(id));
+        TRY(here.slurm.cancel_tasks(array, tasks, true));
+    }
     return Outcome{};
 }
 

@@ -117,7 +117,8 @@ void write_note(const base::Root& place, const std::string& text) {
 
 slurm::DeviceIndices ask_slurm(const base::Root& place, const std::string& job_id,
                                const Trace& trace) {
-    const auto answer = slurm::Client(answer_deadline).devices(job_id);
+    const auto answer = slurm::JobId::parse(job_id).and_then(
+        [](const slurm::JobId& job) { return slurm::Client(answer_deadline).devices(job); });
     if (!answer) {
         trace.line("Slurm does not say which devices the job has, so the container shows all: " +
                    answer.error().text());

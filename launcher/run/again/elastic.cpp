@@ -52,15 +52,16 @@ std::string listed(const Nodes& nodes) {
 }  // namespace
 
 SlurmCalls slurm_calls(const slurm::ThisJob& granted) {
-    return {.look =
-                [job_id = granted.job_id, nodes = granted.nodes](std::chrono::seconds deadline) {
-                    return ask_slurm(slurm::Client(deadline), job_id, nodes);
-                },
-            .keep_nodes =
-                [id = granted.id_in_commands()](const Nodes& nodes) {
-                    return slurm::Client(answer_between_starts).keep_nodes(id, nodes);
-                },
-            .pause = [](std::chrono::seconds time) { std::this_thread::sleep_for(time); }};
+    return {
+        .look =
+            [job_id = granted.job_id, nodes = granted.nodes](std::chrono::seconds deadline) {
+                return ask_slurm(slurm::Client(deadline), job_id, nodes);
+            },
+        .keep_nodes = [id = granted.id_in_commands()](const Nodes& nodes) -> base::Result<void> {
+            return slurm::Client(answer_between_starts)
+                .keep_nodes(TRY(slurm::JobId::parse(id)), nodes);
+        },
+        .pause = [](std::chrono::seconds time) { std::this_thread::sleep_for(time); }};
 }
 
 ElasticStarts::ElasticStarts(Context& context, Journal& journal, SlurmCalls slurm)

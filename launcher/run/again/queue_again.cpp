@@ -185,10 +185,18 @@ std::optional<Ending> QueueAgain::why_not_run() {
     return *earlier ? judged(**earlier, found->has_value()) : without_record(found->has_value());
 }
 
+base::Result<slurm::JobId> QueueAgain::this_job() const {
+    return slurm::JobId::parse(context_.granted.id_in_commands());
+}
+
+base::Result<slurm::JobSettings> QueueAgain::settings() const {
+    return client_.settings(TRY(this_job()));
+}
+
 bool QueueAgain::is_preempted() const {
     if (context_.outside.why_job_ends() == EndedBy::preemption) return true;
-    const auto settings = client_.settings(context_.granted.id_in_commands());
-    return settings && settings->preempted;
+    const auto found = settings();
+    return found && found->preempted;
 }
 
 EndedBy QueueAgain::cause_of(const Ending& ending) const {
@@ -222,7 +230,8 @@ std::optional<std::string> QueueAgain::queue() {
             // Slurm has done so of its own accord.
             if (job.restart_count > context_.granted.restart) return std::nullopt;
         }
-        const auto queued = client_.requeue(context_.granted.id_in_commands());
+        const auto queued =
+            this_job().and_then([&](const slurm::JobId& job) { return client_.requeue(job); });
         if (queued) return std::nullopt;
         const bool refused = queued.error().exit_code == base::ExitCode::refused;
         const Patience& patience = refused ? with_a_refusal : with_silence;
@@ -250,13 +259,13 @@ void QueueAgain::exclude_failed_nodes(const Ending& ending) const {
     }
     if (failed.empty()) return;
     const auto done = [&]() -> base::Result<void> {
-        const auto settings = TRY(client_.settings(context_.granted.id_in_commands()));
-        for (const std::string& node : settings.required) {
+        const slurm::JobSettings now = TRY(settings());
+        for (const std::string& node : now.required) {
             if (std::find(failed.begin(), failed.end(), node) != failed.end())
                 return base::fail("the job must run on " + node, "--nodelist");
         }
-        const std::string nodes = TRY(slurm::with_nodes(settings.excluded, failed));
-        return client_.exclude_nodes(context_.granted.id_in_commands(), nodes);
+        const std::string nodes = TRY(slurm::with_nodes(now.excluded, failed));
+        return client_.exclude_nodes(TRY(this_job()), nodes);
     }();
     const std::string names = fmt::format("{}", fmt::join(failed, ", "));
     if (done)
@@ -288,8 +297,8 @@ void QueueAgain::decide_on_bad_health(const Ending& ending) {
     if (context_.plan.health->retries == 0) return;
     if (user_has_ended_job()) return refuse({});
     // The job would come back to such a node.
-    if (const auto settings = client_.settings(context_.granted.id_in_commands())) {
-        for (const std::string& node : settings->required) {
+    if (const auto now = settings()) {
+        for (const std::string& node : now->required) {
             const auto& more = ending.more_bad_nodes;
             if (node == ending.failure.node ||
                 std::find(more.begin(), more.end(), node) != more.end())
@@ -336,7 +345,8 @@ void QueueAgain::after(const Ending& ending) {
     if (accepted->excludes) exclude_failed_nodes(ending);
     // The user may have ended the job between the last look and the requeue.
     if (!user_has_ended_job()) return;
-    const auto cancelled = client_.cancel(context_.granted.id_in_commands());
+    const auto cancelled =
+        this_job().and_then([&](const slurm::JobId& job) { return client_.cancel(job); });
     if (!cancelled) return say("the job cannot be cancelled: " + cancelled.error().text());
     refuse("its user has ended it");
 }

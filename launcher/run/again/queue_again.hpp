@@ -59,6 +59,8 @@ class QueueAgain {
     [[nodiscard]] std::optional<Ending> judged(const record::Attempt& earlier, bool has_count);
     [[nodiscard]] std::optional<Ending> without_record(bool has_count);
     [[nodiscard]] bool is_queued_by_hand(const record::Attempt& earlier) const;
+    [[nodiscard]] base::Result<slurm::JobId> this_job() const;
+    [[nodiscard]] base::Result<slurm::JobSettings> settings() const;
     [[nodiscard]] bool is_preempted() const;
     // Returns why not, or nothing once the job is queued.
     [[nodiscard]] std::optional<std::string> queue();

@@ -68,7 +68,10 @@ void note(const FirstNodeWatch& watch, const std::string& line) {
 
 int queue_again(const slurm::Client& client, const FirstNodeWatch& watch) {
     for (int attempt = 1;; ++attempt) {
-        const auto queued = client.requeue(watch.id_in_commands);
+        const auto queued =
+            slurm::JobId::parse(watch.id_in_commands).and_then([&](const slurm::JobId& job) {
+                return client.requeue(job);
+            });
         if (queued) {
             note(watch, fmt::format("batchai: the job's first node, {}, is lost: the job is queued "
                                     "again and goes on from its last commit",

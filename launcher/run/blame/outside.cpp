@@ -78,9 +78,10 @@ std::optional<int> wait_until_stored(const Context& context) {
 
 void leave_last_words(const slurm::Client& slurm, const record::Attempt& attempt,
                       const std::string& id_in_commands) {
-    const auto left = slurm.comment(id_in_commands).and_then([&](const std::string& comment) {
-        return slurm.set_comment(id_in_commands, record::comment_with_end(comment, attempt));
-    });
+    const auto left = [&]() -> base::Result<void> {
+        const auto job = TRY(slurm::JobId::parse(id_in_commands));
+        return slurm.set_comment(job, record::comment_with_end(TRY(slurm.comment(job)), attempt));
+    }();
     if (!left)
         std::fprintf(stderr, "batchai: warning: the end of the job is not recorded: %s\n",
                      left.error().text().c_str());

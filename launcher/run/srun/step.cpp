@@ -235,7 +235,8 @@ base::Result<void> SrunRunner::signal_tasks(int signal) {
         return {};
     }
     const slurm::Client client(answer_deadline);
-    return client.signal_step(TRY(client.step_of_srun(job_id_, srun_->process())), signal);
+    const auto job = TRY(slurm::JobId::parse(job_id_));
+    return client.signal_step(TRY(client.step_of_srun(job, srun_->process())), signal);
 }
 
 namespace {

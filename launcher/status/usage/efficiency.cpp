@@ -307,7 +307,8 @@ base::Result<std::optional<Efficiency>> efficiency_of_job(const store::Store& st
         attempt.end && seconds_between(attempt.start, *attempt.end) >= thresholds.shortest_run;
     if (usage.empty() && view.ended() && judged) {
         // Without an answer nothing is said of what the job has used.
-        if (auto answer = client.accounts(view.job.slurm_job_id)) accounts = *answer;
+        if (const auto job = slurm::JobId::parse(view.job.slurm_job_id))
+            accounts = client.accounts(*job).value_or(std::nullopt);
     }
     return efficiency({.attempt = attempt,
                        .plan = plan,

@@ -34,9 +34,11 @@ TEST(ScrubbedEnvironment, KeepsWhichSlurmToTalkToAndDropsWhatChangesAnswers) {
 
 TEST(ClientArguments, WhatIsNoJobIdNeverReachesSlurm) {
     const Client client;
+    EXPECT_EQ(JobId::parse("12").value().text(), "12");
+    EXPECT_EQ(JobId::parse("12_3").value().without_task(), "12");
     for (const char* id : {"", "-u", "--user=root", "1,2", "12;", "99999999999", "12_", "_3",
-                           "12_3_4", "12_[0-3]", "12_-3"}) {
-        EXPECT_FALSE(client.cancel(id)) << id;
+                           "12_3_4", "12_[0-3]", "12_-3", "12+1"}) {
+        EXPECT_FALSE(JobId::parse(id)) << id;
         EXPECT_FALSE(client.jobs({id})) << id;
     }
     EXPECT_TRUE(client.jobs({}).value().empty());

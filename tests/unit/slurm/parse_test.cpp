@@ -168,8 +168,8 @@ TEST(StepWithSrun, IsFoundByHostAndProcess) {
 }
 
 TEST(ParseSubmitted, TheIdIsTheLastLine) {
-    EXPECT_EQ(parse_submitted("12\n").value(), "12");
-    EXPECT_EQ(parse_submitted("a site's greeting\n12;cluster\n").value(), "12");
+    EXPECT_EQ(parse_submitted("12\n").value().text(), "12");
+    EXPECT_EQ(parse_submitted("a site's greeting\n12;cluster\n").value().text(), "12");
     EXPECT_FALSE(parse_submitted(""));
     EXPECT_FALSE(parse_submitted("Submitted batch job 12"));
 }
