@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <CLI/Version.hpp>
@@ -17,129 +18,131 @@
 #include "base/text.hpp"
 #include "cli/tree/ids.hpp"
 #include "cli/tree/refused.hpp"
+#include "cli/tree/tree.hpp"
 #include "job/schema/checks.hpp"
 #include "job/schema/field_table.hpp"
 #include "job/syntax/utf8.hpp"
 
 namespace batchai::cli {
 
-CLI::App* add_group(CLI::App& parent, const std::string& name, const std::string& description) {
-    auto* group = parent.add_subcommand(name, description);
+Parser add_group(Parser parent, const std::string& name, const std::string& description) {
+    auto* group = parent.app().add_subcommand(name, description);
     group->set_help_flag("--help,-h", "Show this help and exit")->group(global_arguments);
     group->require_subcommand(1);
-    return group;
+    return Parser(*group);
 }
 
 namespace {
 
-void add_global_options(CommandTree& tree, CLI::App& leaf) {
+void add_global_options(CommandTree& tree, Parser leaf) {
     auto& global = tree.global;
     leaf.add_flag("--verbose", global.verbose,
                   "Say on standard error where records are, and which programs are run")
-        ->group(global_arguments);
+        .group(global_arguments);
     leaf.add_flag("--debug", global.debug, "As --verbose, with times and exit codes")
-        ->group(global_arguments);
+        .group(global_arguments);
     leaf.add_flag("--only-show-errors", global.only_show_errors,
                   "Print neither notes nor warnings nor progress on standard error")
-        ->group(global_arguments);
+        .group(global_arguments);
     add_optional(leaf, "--subscription", global.subscription,
                  "Accepted without effect: all resources are in the site's one subscription")
-        ->type_name("ID")
-        ->group(global_arguments);
+        .type_name("ID")
+        .group(global_arguments);
 }
 
 }  // namespace
 
-CLI::App* add_leaf(CommandTree& tree, CLI::App& parent, const std::string& name,
-                   const std::string& description, const std::string& example, Printing printing) {
-    auto* leaf = parent.add_subcommand(name, description);
-    leaf->set_help_flag("--help,-h", "Show this help and exit")->group(global_arguments);
+Parser add_leaf(CommandTree& tree, Parser parent, const std::string& name,
+                const std::string& description, const std::string& example, Printing printing,
+                std::function<Answer()> action) {
+    auto& app = *parent.app().add_subcommand(name, description);
+    const Parser leaf(app);
+    app.set_help_flag("--help,-h", "Show this help and exit")->group(global_arguments);
     if (printing != Printing::by_itself) {
         const bool heeded = printing == Printing::by_engine;
-        leaf->add_option("--output,-o", tree.global.output,
-                         heeded ? "Output format: json, jsonc, table, tsv, yaml, none"
-                                : "Accepted without effect: what a job prints has no format")
-            ->type_name("FORMAT")
-            ->group(global_arguments);
-        add_optional(*leaf, "--query", tree.global.query,
+        leaf.add_option("--output,-o", tree.global.output,
+                        heeded ? "Output format: json, jsonc, table, tsv, yaml, none"
+                               : "Accepted without effect: what a job prints has no format")
+            .type_name("FORMAT")
+            .group(global_arguments);
+        add_optional(leaf, "--query", tree.global.query,
                      heeded ? "JMESPath query on the output" : "Accepted without effect")
-            ->type_name("JMESPATH")
-            ->group(global_arguments);
+            .type_name("JMESPATH")
+            .group(global_arguments);
     }
-    add_global_options(tree, *leaf);
-    leaf->footer("Example:\n  " + example);
+    add_global_options(tree, leaf);
+    app.footer("Example:\n  " + example);
+    app.callback([&tree, action = std::move(action)] { tree.action = action; });
     // A group inherits the footer of the whole program, which is replaced by that of its first
     // verb.
-    if (parent.get_parent() != nullptr && parent.get_footer() == tree.app.get_footer())
-        parent.footer(leaf->get_footer());
+    if (parent.app().get_parent() != nullptr && parent.app().get_footer() == tree.app.get_footer())
+        parent.app().footer(app.get_footer());
     return leaf;
 }
 
-void add_group_option(CLI::App& leaf, user::ParentOptions& parents) {
+void add_group_option(Parser leaf, user::ParentOptions& parents) {
     add_optional(leaf, "--resource-group,-g", parents.group,
                  "Name of the resource group [$BATCHAI_DEFAULTS_GROUP, $AZURE_DEFAULTS_GROUP, "
                  "default]")
-        ->type_name("NAME")
-        ->group(resource_arguments);
+        .type_name("NAME")
+        .group(resource_arguments);
 }
 
-void add_workspace_option(CLI::App& leaf, user::ParentOptions& parents) {
+void add_workspace_option(Parser leaf, user::ParentOptions& parents) {
     add_group_option(leaf, parents);
     add_optional(leaf, "--workspace,-w", parents.workspace,
                  "Name of the workspace [$BATCHAI_DEFAULTS_WORKSPACE, $AZURE_DEFAULTS_WORKSPACE, "
                  "default]")
-        ->type_name("NAME")
-        ->group(resource_arguments);
+        .type_name("NAME")
+        .group(resource_arguments);
 }
 
-void add_experiment_option(CLI::App& leaf, user::ParentOptions& parents) {
+void add_experiment_option(Parser leaf, user::ParentOptions& parents) {
     add_workspace_option(leaf, parents);
     add_optional(leaf, "--experiment,-e", parents.experiment,
                  "Name of the experiment [$BATCHAI_DEFAULTS_EXPERIMENT, "
                  "$AZURE_DEFAULTS_EXPERIMENT, default]")
-        ->type_name("NAME")
-        ->group(resource_arguments);
+        .type_name("NAME")
+        .group(resource_arguments);
 }
 
-void add_job_options(CLI::App& leaf, user::JobName& name, const std::string& names) {
+void add_job_options(Parser leaf, user::JobName& name, const std::string& names) {
     leaf.add_option(names, name.job, "Name of the job")
-        ->type_name("NAME")
-        ->required()
-        ->group(resource_arguments);
+        .type_name("NAME")
+        .required()
+        .group(resource_arguments);
     add_experiment_option(leaf, name.parents);
 }
 
-void add_task_option(CLI::App& leaf, std::optional<int>& task, const std::string& description) {
-    add_optional(leaf, "--task", task, description)
-        ->type_name("NUMBER")
-        ->check(CLI::NonNegativeNumber);
+void add_task_option(Parser leaf, std::optional<int>& task, const std::string& description) {
+    add_optional(leaf, "--task", task, description).type_name("NUMBER").non_negative();
 }
 
-void add_yes_options(CLI::App& leaf, bool& yes, bool& no_wait) {
+void add_yes_options(Parser leaf, bool& yes, bool& no_wait) {
     leaf.add_flag("--yes,-y", yes, "Do not ask for confirmation");
     leaf.add_flag("--no-wait", no_wait, "Do not wait until Slurm has ended the jobs");
 }
 
-void add_image_options(CLI::App& leaf, submit::JobFileOptions& file) {
+void add_image_options(Parser leaf, submit::JobFileOptions& file) {
     add_optional(leaf, "--job-image", file.job_image,
                  "Run in this container image instead of the file's")
-        ->type_name("IMAGE");
+        .type_name("IMAGE");
     leaf.add_flag("--ignore-container", file.ignore_container,
                   "Run directly on the nodes in spite of containerSettings");
 }
 
-void add_volume_options(CLI::App& leaf, clusters::VolumeFlags& volumes, const std::string& whose,
+void add_volume_options(Parser leaf, clusters::VolumeFlags& volumes, const std::string& whose,
                         const std::string& root) {
     const auto volume = [&](const char* name_flag, const char* path_flag,
                             std::optional<std::string>& name, std::string& path,
                             const std::string& what) {
         add_optional(leaf, name_flag, name, what + " that " + whose)
-            ->type_name("NAME")
-            ->group(volume_arguments);
+            .type_name("NAME")
+            .group(volume_arguments);
         leaf.add_option(path_flag, path, "Where, below " + root)
-            ->type_name("PATH")
-            ->capture_default_str()
-            ->group(volume_arguments);
+            .type_name("PATH")
+            .show_default()
+            .group(volume_arguments);
     };
     volume("--afs-name", "--afs-mount-path", volumes.file_share, volumes.file_share_path,
            "File share");
@@ -149,13 +152,14 @@ void add_volume_options(CLI::App& leaf, clusters::VolumeFlags& volumes, const st
            "File server");
 }
 
-void add_slurm_options(CLI::App& leaf, job::SlurmSettings& slurm) {
+void add_slurm_options(Parser leaf, job::SlurmSettings& slurm) {
     for (const job::Field& field : job::slurm_object.fields) {
         const std::string name = fmt::format("--{}", field.name);
         const std::string doc =
             fmt::format("{} [the file's, config.toml's, else the site's]", field.doc);
         if (field.kind == job::Kind::boolean) {
-            leaf.add_flag_function(
+            leaf.app()
+                .add_flag_function(
                     fmt::format("{},!--no-{}", name, field.name),
                     [&slurm, store = field.access.store](std::int64_t count) {
                         store(&slurm, count > 0);
@@ -169,7 +173,8 @@ void add_slurm_options(CLI::App& leaf, job::SlurmSettings& slurm) {
             if (failure) throw CLI::ValidationError(name, failure->message);
             if (!job::is_utf8(value)) throw CLI::ValidationError(name, "must be UTF-8");
         };
-        leaf.add_option_function<std::string>(
+        leaf.app()
+            .add_option_function<std::string>(
                 name,
                 [&slurm, check, store = field.access.store](const std::string& value) {
                     check(value);
@@ -192,7 +197,7 @@ struct Place {
     auto operator<=>(const Place&) const = default;
 };
 
-using AddVerbs = void (*)(CommandTree& tree, CLI::App& group);
+using AddVerbs = void (*)(CommandTree& tree, Parser group);
 
 // A function's, because the rows are made before main() begins, in no particular order.
 std::map<Place, AddVerbs>& table_of_verbs() {
@@ -209,7 +214,7 @@ void add_registered_verbs(CommandTree& tree) {
         CLI::App* group = &tree.app;
         for (const std::string_view word : words_of(place.group))
             group = group->get_subcommand(std::string(word));
-        add(tree, *group);
+        add(tree, Parser(*group));
     }
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/tree/builder.hpp"
+#include "cli/tree/tree.hpp"
 #include "cli/tree/walk.hpp"
 
 namespace batchai::cli {
@@ -216,24 +217,22 @@ struct CompletionOptions {
 
 }  // namespace
 
-const Verbs registered("", 160, [](CommandTree& tree, CLI::App& app) {
+const Verbs registered("", 160, [](CommandTree& tree, Parser app) {
     auto options = std::make_shared<CompletionOptions>();
-    auto* leaf = add_leaf(tree, app, "completion", "Print a shell's completion script",
-                          "source <(batchai completion bash)", Printing::by_itself);
-    leaf->add_option("shell", options->shell, "bash, zsh or fish")
-        ->required()
-        ->check(CLI::IsMember({"bash", "zsh", "fish"}));
-    leaf->add_option("--name", options->name,
-                     "The program that is completed: batchai, or az for the link of that name")
-        ->type_name("NAME")
-        ->check(CLI::IsMember({"batchai", "az"}))
-        ->capture_default_str();
-    leaf->callback([&tree, options] {
-        tree.action = [&tree, options]() -> Answer {
+    const Parser leaf = add_leaf(
+        tree, app, "completion", "Print a shell's completion script",
+        "source <(batchai completion bash)", Printing::by_itself, [&tree, options]() -> Answer {
             fmt::print("{}", completion_script(tree.app, options->shell, options->name));
             return Outcome{};
-        };
-    });
+        });
+    leaf.add_option("shell", options->shell, "bash, zsh or fish")
+        .required()
+        .one_of({"bash", "zsh", "fish"});
+    leaf.add_option("--name", options->name,
+                    "The program that is completed: batchai, or az for the link of that name")
+        .type_name("NAME")
+        .one_of({"batchai", "az"})
+        .show_default();
 });
 
 }  // namespace batchai::cli

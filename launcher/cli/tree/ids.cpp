@@ -12,6 +12,7 @@
 
 #include "base/text.hpp"
 #include "cli/tree/builder.hpp"
+#include "cli/tree/tree.hpp"
 #include "cli/tree/walk.hpp"
 #include "status/resource_view.hpp"
 

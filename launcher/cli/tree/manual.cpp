@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "cli/tree/builder.hpp"
+#include "cli/tree/tree.hpp"
 #include "cli/tree/walk.hpp"
 
 namespace batchai::cli {
@@ -213,19 +214,17 @@ struct ManualOptions {
 
 }  // namespace
 
-const Verbs registered("", 170, [](CommandTree& tree, CLI::App& app) {
+const Verbs registered("", 170, [](CommandTree& tree, Parser app) {
     auto options = std::make_shared<ManualOptions>();
-    auto* leaf = add_leaf(tree, app, "man", "Print a manual page in roff",
-                          "batchai man batchai-job | man -l -", Printing::by_itself);
-    leaf->add_option("page", options->page, "batchai, batchai-job, …")->required();
-    leaf->group("");
-    leaf->callback([&tree, options] {
-        tree.action = [&tree, options]() -> Answer {
+    const Parser leaf = add_leaf(
+        tree, app, "man", "Print a manual page in roff", "batchai man batchai-job | man -l -",
+        Printing::by_itself, [&tree, options]() -> Answer {
             const auto page = TRY(manual_page(tree.app, options->page, BATCHAI_VERSION));
             fmt::print("{}", page);
             return Outcome{};
-        };
-    });
+        });
+    leaf.add_option("page", options->page, "batchai, batchai-job, …").required();
+    leaf.group("");
 });
 
 }  // namespace batchai::cli

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
-#include "cli/tree/builder.hpp"
+#include "cli/tree/tree.hpp"
 #include "cli/tree/walk.hpp"
 
 namespace batchai::cli {

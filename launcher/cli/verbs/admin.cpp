@@ -164,28 +164,28 @@ Answer show_config(const ShowConfigOptions& options) {
 
 }  // namespace
 
-const Verbs registered("", 60, [](CommandTree& tree, CLI::App& app) {
-    auto& group = *add_group(app, "admin", "Check an installation, and look into jobs");
+const Verbs registered("", 60, [](CommandTree& tree, Parser app) {
+    const Parser group = add_group(app, "admin", "Check an installation, and look into jobs");
     auto [leaf, options] =
         add_verb(tree, group, "check", "Look for what is wrong with the installation",
                  "batchai admin check --cluster", admin_check, Printing::by_itself);
-    leaf->add_flag("--cluster", options->cluster,
-                   "Also check all nodes that can start a task now, in a short job");
-    leaf->add_option("--nodes", options->nodes, "Also check these nodes, in a short job")
-        ->type_name("HOSTLIST");
-    leaf->add_flag("--this-host", options->this_host, "Make only the checks of this host");
-    leaf->add_option("--only", options->only,
-                     "Report only this check, or all whose names begin so, such as \"plugin\"; may "
-                     "be repeated")
-        ->type_name("CHECK");
-    leaf->add_option("--explain", options->explain, "Say what a check is about, and check nothing")
-        ->type_name("CHECK");
-    leaf->add_flag("--json", options->json, "Print the report as JSON");
+    leaf.add_flag("--cluster", options->cluster,
+                  "Also check all nodes that can start a task now, in a short job");
+    leaf.add_option("--nodes", options->nodes, "Also check these nodes, in a short job")
+        .type_name("HOSTLIST");
+    leaf.add_flag("--this-host", options->this_host, "Make only the checks of this host");
+    leaf.add_option("--only", options->only,
+                    "Report only this check, or all whose names begin so, such as \"plugin\"; may "
+                    "be repeated")
+        .type_name("CHECK");
+    leaf.add_option("--explain", options->explain, "Say what a check is about, and check nothing")
+        .type_name("CHECK");
+    leaf.add_flag("--json", options->json, "Print the report as JSON");
     auto [show, show_options] =
         add_verb(tree, group, "show-config", "Show what the installation on this host uses",
                  "batchai admin show-config --origin --output table", show_config);
-    show->add_flag("--origin", show_options->origin,
-                   "Say where each value comes from: a file, a variable, or the default");
+    show.add_flag("--origin", show_options->origin,
+                  "Say where each value comes from: a file, a variable, or the default");
 });
 
 }  // namespace batchai::cli

@@ -62,10 +62,10 @@ base::Result<std::string> installation() {
 
 std::string checks_of_this_host() {
     const admin::HostFacts host = admin::look_at_host();
-    admin::Report view{.version = BATCHAI_VERSION, .host = host.host, .time = host.time};
-    view.slurm = host.slurm_version.value_or(std::string(admin::not_known));
-    admin::judge_all(admin::host_checks(), host, view.host, view.checks);
-    return admin::report_text(view);
+    admin::Report checked{.version = BATCHAI_VERSION, .host = host.host, .time = host.time};
+    checked.slurm = host.slurm_version.value_or(std::string(admin::not_known));
+    admin::judge_all(admin::host_checks(), host, checked.host, checked.checks);
+    return admin::report_text(checked);
 }
 
 Answer admin_diag(const DiagOptions& options) {
@@ -107,16 +107,16 @@ Answer admin_diag(const DiagOptions& options) {
 
 }  // namespace
 
-const Verbs registered("admin", 10, [](CommandTree& tree, CLI::App& group) {
+const Verbs registered("admin", 10, [](CommandTree& tree, Parser group) {
     auto [leaf, options] = add_verb(
         tree, group, "diag",
         "Put everything that is known of a job into one archive, with its secrets masked",
         "batchai admin diag train --file train-diag.tar.gz", admin_diag, Printing::by_itself);
-    leaf->add_option("job", options->job, "Name of the job")->type_name("NAME")->required();
-    leaf->add_option("--file,-f", options->file,
-                     "The archive, which must not exist yet [batchai-diag-NAME.tar.gz]")
-        ->type_name("FILE");
-    add_experiment_option(*leaf, options->parents);
+    leaf.add_option("job", options->job, "Name of the job").type_name("NAME").required();
+    leaf.add_option("--file,-f", options->file,
+                    "The archive, which must not exist yet [batchai-diag-NAME.tar.gz]")
+        .type_name("FILE");
+    add_experiment_option(leaf, options->parents);
 });
 
 }  // namespace batchai::cli

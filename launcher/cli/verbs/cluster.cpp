@@ -259,91 +259,91 @@ Answer cluster_delete(const ClusterOptions& options) {
 
 const char* const parents_example = " --workspace dev --resource-group team";
 
-void add_name(CLI::App& leaf, ClusterOptions& options) {
+void add_name(Parser leaf, ClusterOptions& options) {
     leaf.add_option("--name,-n", options.name, "Name of the cluster")
-        ->type_name("NAME")
-        ->required()
-        ->group(resource_arguments);
+        .type_name("NAME")
+        .required()
+        .group(resource_arguments);
     add_workspace_option(leaf, options.parents);
 }
 
-void add_bounds(CLI::App& leaf, ClusterOptions& options, bool required) {
+void add_bounds(Parser leaf, ClusterOptions& options, bool required) {
     add_optional(leaf, "--min", options.minimum, "Least number of nodes")
-        ->type_name("NODES")
-        ->required(required);
+        .type_name("NODES")
+        .required(required);
     add_optional(leaf, "--max", options.maximum, "Greatest number of nodes")
-        ->type_name("NODES")
-        ->required(required);
+        .type_name("NODES")
+        .required(required);
 }
 
-void add_account_options(CLI::App& leaf, ClusterOptions& options) {
+void add_account_options(Parser leaf, ClusterOptions& options) {
     const std::string note = " (accepted but ignored; the nodes have the site's accounts)";
     add_optional(leaf, "--user-name,-u", options.user_name, "Name of the admin user" + note)
-        ->type_name("NAME")
-        ->group("Admin Account Arguments");
+        .type_name("NAME")
+        .group("Admin Account Arguments");
     add_optional(leaf, "--ssh-key,-k", options.ssh_key, "SSH public key or its file" + note)
-        ->type_name("KEY")
-        ->group("Admin Account Arguments");
+        .type_name("KEY")
+        .group("Admin Account Arguments");
     add_optional(leaf, "--password,-p", options.password, "Password of the admin user" + note)
-        ->type_name("TEXT")
-        ->group("Admin Account Arguments");
+        .type_name("TEXT")
+        .group("Admin Account Arguments");
     leaf.add_flag("--generate-ssh-keys", options.generate_ssh_keys, "Make SSH keys" + note)
-        ->group("Admin Account Arguments");
+        .group("Admin Account Arguments");
 }
 
-void add_create(CommandTree& tree, CLI::App& group) {
+void add_create(CommandTree& tree, Parser group) {
     auto [leaf, options] =
         add_verb(tree, group, "create", "Make a cluster: a named view of some of Slurm's nodes",
                  "batchai cluster create --name nc6 --vm-size STANDARD_NC6 --target 4" +
                      std::string(parents_example),
                  cluster_create);
-    add_name(*leaf, *options);
-    add_optional(*leaf, "--config-file,-f,-c", options->config_file,
+    add_name(leaf, *options);
+    add_optional(leaf, "--config-file,-f,-c", options->config_file,
                  "cluster.json; options on the command line override it")
-        ->type_name("FILE");
-    add_optional(*leaf, "--vm-size,-s", options->vm_size, "Kind of node; the site maps it to Slurm")
-        ->type_name("SIZE");
-    add_optional(*leaf, "--target,-t", options->target, "Number of nodes")->type_name("NODES");
-    add_bounds(*leaf, *options, false);
-    add_optional(*leaf, "--vm-priority", options->vm_priority, "dedicated or lowpriority")
-        ->type_name("PRIORITY");
-    add_account_options(*leaf, *options);
-    add_optional(*leaf, "--storage-account-name", options->storage_account,
+        .type_name("FILE");
+    add_optional(leaf, "--vm-size,-s", options->vm_size, "Kind of node; the site maps it to Slurm")
+        .type_name("SIZE");
+    add_optional(leaf, "--target,-t", options->target, "Number of nodes").type_name("NODES");
+    add_bounds(leaf, *options, false);
+    add_optional(leaf, "--vm-priority", options->vm_priority, "dedicated or lowpriority")
+        .type_name("PRIORITY");
+    add_account_options(leaf, *options);
+    add_optional(leaf, "--storage-account-name", options->storage_account,
                  "Storage account of share and container [each job's own]")
-        ->type_name("NAME")
-        ->group(volume_arguments);
-    add_volume_options(*leaf, options->volumes, "all jobs of the cluster have",
+        .type_name("NAME")
+        .group(volume_arguments);
+    add_volume_options(leaf, options->volumes, "all jobs of the cluster have",
                        "$AZ_BATCHAI_MOUNT_ROOT");
-    leaf->add_flag("--use-auto-storage", options->use_auto_storage,
-                   "Make a share and a container, and mount them at autoafs and autobfs")
-        ->group(volume_arguments);
-    add_optional(*leaf, "--setup-task", options->setup_task,
+    leaf.add_flag("--use-auto-storage", options->use_auto_storage,
+                  "Make a share and a container, and mount them at autoafs and autobfs")
+        .group(volume_arguments);
+    add_optional(leaf, "--setup-task", options->setup_task,
                  "Command that each node runs once after it has started, before its first job")
-        ->type_name("COMMAND")
-        ->group("Setup Task Arguments");
-    add_optional(*leaf, "--setup-task-output", options->setup_task_output,
+        .type_name("COMMAND")
+        .group("Setup Task Arguments");
+    add_optional(leaf, "--setup-task-output", options->setup_task_output,
                  "Directory of the setup task's logs, on a volume of the cluster")
-        ->type_name("DIRECTORY")
-        ->group("Setup Task Arguments");
+        .type_name("DIRECTORY")
+        .group("Setup Task Arguments");
 }
 
 }  // namespace
 
-const Verbs registered("", 20, [](CommandTree& tree, CLI::App& app) {
-    auto& group = *add_group(app, "cluster", "Manage clusters");
+const Verbs registered("", 20, [](CommandTree& tree, Parser app) {
+    const Parser group = add_group(app, "cluster", "Manage clusters");
     const std::string example = "batchai cluster ";
     add_create(tree, group);
     {
         auto [leaf, options] = add_verb(
             tree, group, "show", "Show a cluster and the states of its nodes",
             example + "show --name nc6" + parents_example + " --output table", cluster_show);
-        add_name(*leaf, *options);
+        add_name(leaf, *options);
     }
     {
         auto [leaf, options] =
             add_verb(tree, group, "list", "List the clusters of a workspace",
                      example + "list" + parents_example + " --output table", cluster_list);
-        add_workspace_option(*leaf, options->parents);
+        add_workspace_option(leaf, options->parents);
     }
     {
         auto [leaf, options] = add_verb(
@@ -351,10 +351,10 @@ const Verbs registered("", 20, [](CommandTree& tree, CLI::App& app) {
             "Set the number of nodes that the cluster's jobs may have. An administrator of a "
             "Slurm with power saving also powers nodes up to it, and down below it",
             example + "resize --name nc6 --target 0" + parents_example, cluster_resize);
-        add_name(*leaf, *options);
-        add_optional(*leaf, "--target,-t", options->target, "Number of nodes")
-            ->type_name("NODES")
-            ->required();
+        add_name(leaf, *options);
+        add_optional(leaf, "--target,-t", options->target, "Number of nodes")
+            .type_name("NODES")
+            .required();
     }
     {
         auto [leaf, options] =
@@ -363,15 +363,15 @@ const Verbs registered("", 20, [](CommandTree& tree, CLI::App& app) {
                      "administrator of a Slurm with power saving also powers nodes up and down",
                      example + "auto-scale --name nc6 --min 0 --max 4" + parents_example,
                      cluster_auto_scale);
-        add_name(*leaf, *options);
-        add_bounds(*leaf, *options, true);
+        add_name(leaf, *options);
+        add_bounds(leaf, *options, true);
     }
     {
         auto [leaf, options] =
             add_verb(tree, group, "delete", "Delete a cluster and cancel its jobs",
                      example + "delete --name nc6" + parents_example + " --yes", cluster_delete);
-        add_name(*leaf, *options);
-        add_yes_options(*leaf, options->yes, options->no_wait);
+        add_name(leaf, *options);
+        add_yes_options(leaf, options->yes, options->no_wait);
     }
 });
 

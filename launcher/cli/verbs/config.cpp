@@ -129,26 +129,26 @@ std::string key_description(const std::string& begin) {
 
 }  // namespace
 
-const Verbs registered("", 70, [](CommandTree& tree, CLI::App& app) {
-    auto& group = *add_group(app, "config", "Show and change your own defaults");
+const Verbs registered("", 70, [](CommandTree& tree, Parser app) {
+    const Parser group = add_group(app, "config", "Show and change your own defaults");
     {
         auto [leaf, options] = add_verb(tree, group, "list", "List the defaults that are in effect",
                                         "batchai config list --origin --output table", config_list);
-        leaf->add_flag("--origin", options->origin,
-                       "Say where each value comes from: a file with its line, or a variable");
+        leaf.add_flag("--origin", options->origin,
+                      "Say where each value comes from: a file with its line, or a variable");
     }
     {
         auto [leaf, options] = add_verb(tree, group, "get", "Show one default",
                                         "batchai config get slurm.partition", config_get);
-        leaf->add_option("key", options->key, key_description("One of"))->required();
+        leaf.add_option("key", options->key, key_description("One of")).required();
     }
     {
         auto [leaf, options] = add_verb(
             tree, group, "set", "Change defaults in your config.toml; its comments and order stay",
             "batchai config set slurm.partition=gpu slurm.account=physics", config_set,
             Printing::by_itself);
-        leaf->add_option("setting", options->settings, key_description("KEY=VALUE with one of"))
-            ->required();
+        leaf.add_option("setting", options->settings, key_description("KEY=VALUE with one of"))
+            .required();
     }
     add_verb(tree, group, "path", "Show where your config.toml is, or would be",
              "$EDITOR \"$(batchai config path)\"", config_path, Printing::by_itself);

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "cli/output/output.hpp"
@@ -148,39 +147,37 @@ Answer validate(const ValidateOptions& options) {
     return Outcome{.exit_code = valid ? 0 : static_cast<int>(base::ExitCode::bad_job_file)};
 }
 
-void add_file_options(CLI::App& leaf, submit::JobFileOptions& file) {
+void add_file_options(Parser leaf, submit::JobFileOptions& file) {
     add_optional(leaf, "--storage-account-name", file.storage_account_name,
                  "Storage account for the file's placeholders [$AZURE_BATCHAI_STORAGE_ACCOUNT]")
-        ->type_name("NAME");
+        .type_name("NAME");
     add_image_options(leaf, file);
 }
 
 }  // namespace
 
-const Verbs registered("", 90, [](CommandTree& tree, CLI::App& app) {
+const Verbs registered("", 90, [](CommandTree& tree, Parser app) {
     {
         auto [leaf, options] =
             add_verb(tree, app, "validate", "Check a job file; change nothing",
                      "batchai validate job.json\n  batchai validate --format json job.json",
                      validate, Printing::by_itself);
-        leaf->add_option("file", options->file.path, "job.json; - is standard input")->required();
-        leaf->add_option("--format", options->format, "text or json [text]")
-            ->type_name("FORMAT")
-            ->check(CLI::IsMember({"text", "json"}));
-        add_file_options(*leaf, options->file);
+        leaf.add_option("file", options->file.path, "job.json; - is standard input").required();
+        leaf.add_option("--format", options->format, "text or json [text]")
+            .type_name("FORMAT")
+            .one_of({"text", "json"});
+        add_file_options(leaf, options->file);
     }
     {
         auto [leaf, options] =
             add_verb(tree, app, "hand-over", "Freeze the plan of a job file for batchai.so",
                      "batchai hand-over --job-json job.json", hand_over, Printing::by_itself);
-        leaf->add_option("--job-json", options->file.path, "job.json")
-            ->type_name("FILE")
-            ->required();
-        add_optional(*leaf, "--door", options->door, "sbatch, srun or salloc")->type_name("NAME");
-        leaf->add_flag("--secret-variables", options->secret_variables,
-                       "Only print which variables hold secrets");
-        add_file_options(*leaf, options->file);
-        leaf->group("");
+        leaf.add_option("--job-json", options->file.path, "job.json").type_name("FILE").required();
+        add_optional(leaf, "--door", options->door, "sbatch, srun or salloc").type_name("NAME");
+        leaf.add_flag("--secret-variables", options->secret_variables,
+                      "Only print which variables hold secrets");
+        add_file_options(leaf, options->file);
+        leaf.group("");
     }
 });
 

@@ -204,23 +204,23 @@ Answer image_prune(const ImageOptions& options) {
     return remove_all(all, options.yes);
 }
 
-void add_images(CLI::App& leaf, ImageOptions& options, const std::string& description) {
-    leaf.add_option("image", options.images, description)->required();
+void add_images(Parser leaf, ImageOptions& options, const std::string& description) {
+    leaf.add_option("image", options.images, description).required();
 }
 
-void add_shared(CLI::App& leaf, ImageOptions& options) {
+void add_shared(Parser leaf, ImageOptions& options) {
     leaf.add_flag("--shared", options.shared,
                   "In the site's shared directory, which the admin fills, instead of your own");
 }
 
-void add_yes(CLI::App& leaf, ImageOptions& options) {
+void add_yes(Parser leaf, ImageOptions& options) {
     leaf.add_flag("--yes,-y", options.yes, "Do not ask for confirmation");
 }
 
 }  // namespace
 
-const Verbs registered("", 50, [](CommandTree& tree, CLI::App& app) {
-    auto& group = *add_group(app, "image", "Manage imported container images");
+const Verbs registered("", 50, [](CommandTree& tree, Parser app) {
+    const Parser group = add_group(app, "image", "Manage imported container images");
     const std::string example = "batchai image ";
     add_verb(tree, group, "list", "List the images that are imported",
              example + "list --output table\n  batchai image list --query '[?inUse].image'",
@@ -233,12 +233,12 @@ const Verbs registered("", 50, [](CommandTree& tree, CLI::App& app) {
                          "  batchai image pull nvcr.io/nvidia/pytorch:24.01-py3\n"
                          "  batchai image pull docker-archive:image.tar",
                      image_pull);
-        add_images(*leaf, *options,
+        add_images(leaf, *options,
                    "[registry/]repository[:tag|@digest], oci:DIRECTORY, docker-archive:FILE");
-        add_optional(*leaf, "--server-url", options->server_url,
+        add_optional(leaf, "--server-url", options->server_url,
                      "Registry of images that do not name one [Docker Hub]")
-            ->type_name("URL");
-        add_shared(*leaf, *options);
+            .type_name("URL");
+        add_shared(leaf, *options);
     }
     {
         auto [leaf, options] =
@@ -247,20 +247,20 @@ const Verbs registered("", 50, [](CommandTree& tree, CLI::App& app) {
                          "rm tensorflow/tensorflow:1.8.0-gpu --yes\n"
                          "  batchai image rm sha256:29e5f63c2f3f",
                      image_remove);
-        add_images(*leaf, *options, "An image's name, or the beginning of its digest");
-        add_shared(*leaf, *options);
-        add_yes(*leaf, *options);
+        add_images(leaf, *options, "An image's name, or the beginning of its digest");
+        add_shared(leaf, *options);
+        add_yes(leaf, *options);
     }
     {
         auto [leaf, options] =
             add_verb(tree, group, "prune", "Remove all imported images that no job uses",
                      example + "prune --unused-for 30 --yes", image_prune);
-        leaf->add_option("--unused-for", options->unused_for,
-                         "Only those that were not used for so many days [0]")
-            ->type_name("DAYS")
-            ->check(CLI::Range(0, 36500));
-        add_shared(*leaf, *options);
-        add_yes(*leaf, *options);
+        leaf.add_option("--unused-for", options->unused_for,
+                        "Only those that were not used for so many days [0]")
+            .type_name("DAYS")
+            .between(0, 36500);
+        add_shared(leaf, *options);
+        add_yes(leaf, *options);
     }
 });
 

@@ -145,49 +145,49 @@ constexpr const char* name_option = "--name,-n";
 
 }  // namespace
 
-const Verbs registered_group("", 30, [](CommandTree& /*tree*/, CLI::App& app) {
+const Verbs registered_group("", 30, [](CommandTree& /*tree*/, Parser app) {
     add_group(app, "job", "Submit and follow jobs");
 });
 
-const Verbs registered("job", 20, [](CommandTree& tree, CLI::App& group) {
+const Verbs registered("job", 20, [](CommandTree& tree, Parser group) {
     const std::string example = "batchai job ";
     {
         auto [leaf, options] =
             add_verb(tree, group, "show", "Show a job",
                      example + "show --name train --query executionState", job_show);
-        add_job_options(*leaf, options->job, name_option);
-        add_task_option(*leaf, options->task, "One task of an array job [all together]");
+        add_job_options(leaf, options->job, name_option);
+        add_task_option(leaf, options->task, "One task of an array job [all together]");
     }
     {
         auto [leaf, parents] = add_verb(tree, group, "list", "List the jobs of an experiment",
                                         example + "list --output table", job_list);
-        add_experiment_option(*leaf, *parents);
+        add_experiment_option(leaf, *parents);
     }
     {
         auto [leaf, options] =
             add_verb(tree, group, "wait", "Wait until a job has ended; exit with its exit code",
                      example + "wait --name train", job_wait, Printing::by_itself_as_az);
-        add_job_options(*leaf, options->job, name_option);
-        add_task_option(*leaf, options->task, "One task of an array job [all]");
-        leaf->add_option("--interval", options->interval,
-                         "Longest interval between two queries to Slurm [15]")
-            ->type_name("SECONDS")
-            ->check(CLI::Range(1, 3600));
+        add_job_options(leaf, options->job, name_option);
+        add_task_option(leaf, options->task, "One task of an array job [all]");
+        leaf.add_option("--interval", options->interval,
+                        "Longest interval between two queries to Slurm [15]")
+            .type_name("SECONDS")
+            .between(1, 3600);
     }
     {
         auto [leaf, options] = add_verb(tree, group, "terminate", "Stop a job; its record stays",
                                         example + "terminate --name train --yes", job_terminate);
-        add_job_options(*leaf, options->job, name_option);
-        add_task_option(*leaf, options->task, "One task of an array job [all]");
-        add_yes_options(*leaf, options->yes, options->no_wait);
+        add_job_options(leaf, options->job, name_option);
+        add_task_option(leaf, options->task, "One task of an array job [all]");
+        add_yes_options(leaf, options->yes, options->no_wait);
     }
     {
         auto [leaf, options] =
             add_verb(tree, group, "delete",
                      "Delete a job, after stopping it if it runs; its output files stay",
                      example + "delete --name train --yes", job_delete);
-        add_job_options(*leaf, options->job, name_option);
-        add_yes_options(*leaf, options->yes, options->no_wait);
+        add_job_options(leaf, options->job, name_option);
+        add_yes_options(leaf, options->yes, options->no_wait);
     }
 });
 

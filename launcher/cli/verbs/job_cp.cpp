@@ -51,26 +51,26 @@ Answer job_cp(const JobCpOptions& options) {
 
 }  // namespace
 
-const Verbs registered("job", 110, [](CommandTree& tree, CLI::App& job) {
+const Verbs registered("job", 110, [](CommandTree& tree, Parser job) {
     auto [leaf, options] = add_verb(
         tree, job, "cp", "Copy files from or to a node of a running job, as its processes see them",
         "batchai job cp 'train:$AZ_BATCHAI_JOB_TEMP/trace.json' .\n"
         "  batchai job cp -r train:/tmp/profile profile --rank 3\n"
         "  batchai job cp settings.json 'train:$AZ_BATCHAI_JOB_TEMP/'",
         job_cp, Printing::by_itself);
-    leaf->add_option("source", options->source,
-                     "What to copy: a path of this host, or JOB:PATH for one of the job's node. "
-                     "The node expands $AZ_BATCHAI_… in it")
-        ->type_name("SOURCE")
-        ->required();
-    leaf->add_option("target", options->target, "Where to: a path of the other side")
-        ->type_name("TARGET")
-        ->required();
-    add_experiment_option(*leaf, options->parents);
-    add_task_option(*leaf, options->task, "One task of an array job [the first that runs]");
-    add_node_choice(*leaf, options->place);
-    leaf->add_flag("--recursive,-r", options->recursive,
-                   "Copy directories with all that is in them");
+    leaf.add_option("source", options->source,
+                    "What to copy: a path of this host, or JOB:PATH for one of the job's node. "
+                    "The node expands $AZ_BATCHAI_… in it")
+        .type_name("SOURCE")
+        .required();
+    leaf.add_option("target", options->target, "Where to: a path of the other side")
+        .type_name("TARGET")
+        .required();
+    add_experiment_option(leaf, options->parents);
+    add_task_option(leaf, options->task, "One task of an array job [the first that runs]");
+    add_node_choice(leaf, options->place);
+    leaf.add_flag("--recursive,-r", options->recursive,
+                  "Copy directories with all that is in them");
 });
 
 }  // namespace batchai::cli

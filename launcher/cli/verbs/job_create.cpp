@@ -196,7 +196,7 @@ Answer job_create(const JobCreateOptions& given) {
 
 }  // namespace
 
-const Verbs registered("job", 10, [](CommandTree& tree, CLI::App& group) {
+const Verbs registered("job", 10, [](CommandTree& tree, Parser group) {
     auto [leaf, options] =
         add_verb(tree, group, "create", "Submit a job",
                  "batchai job create --name train --cluster nc6 --config-file job.json\n"
@@ -205,61 +205,58 @@ const Verbs registered("job", 10, [](CommandTree& tree, CLI::App& group) {
                  "  batchai job create -f job.json --snapshot=.\n"
                  "  batchai job create -f job.json --sweep lr=0.1,0.01 --sweep seed=1-8",
                  job_create);
-    add_optional(*leaf, "--name,-n", options->name, "Name of the job [the file's name]")
-        ->type_name("NAME")
-        ->group(resource_arguments);
-    add_experiment_option(*leaf, options->parents);
-    add_optional(*leaf, "--cluster,-c", options->cluster,
+    add_optional(leaf, "--name,-n", options->name, "Name of the job [the file's name]")
+        .type_name("NAME")
+        .group(resource_arguments);
+    add_experiment_option(leaf, options->parents);
+    add_optional(leaf, "--cluster,-c", options->cluster,
                  "Name or id of the cluster [the file's, else the site's default nodes]")
-        ->type_name("NAME");
-    add_optional(*leaf, "--cluster-name,-r", options->cluster_name, "The same as --cluster")
-        ->type_name("NAME")
-        ->group(old_names);
-    leaf->add_option("--config-file,-f", options->file.path,
-                     "job.json, which is required; - is standard input")
-        ->type_name("FILE");
-    add_optional(*leaf, "--storage-account-name", options->file.storage_account_name,
+        .type_name("NAME");
+    add_optional(leaf, "--cluster-name,-r", options->cluster_name, "The same as --cluster")
+        .type_name("NAME")
+        .group(old_names);
+    leaf.add_option("--config-file,-f", options->file.path,
+                    "job.json, which is required; - is standard input")
+        .type_name("FILE");
+    add_optional(leaf, "--storage-account-name", options->file.storage_account_name,
                  "Storage account of the file's placeholders and of --afs-name and --bfs-name "
                  "[$AZURE_BATCHAI_STORAGE_ACCOUNT]")
-        ->type_name("NAME");
-    add_optional(*leaf, "--storage-account-key", options->file.storage_account_key,
+        .type_name("NAME");
+    add_optional(leaf, "--storage-account-key", options->file.storage_account_key,
                  "Its key, or @FILE; better given as $AZURE_BATCHAI_STORAGE_KEY")
-        ->type_name("KEY");
-    auto* const dry_run =
-        leaf->add_flag("--dry-run", options->dry_run,
-                       "Print the plan, the batch script, and where each option of Slurm comes "
-                       "from; submit and change nothing");
-    leaf->add_flag("--check", options->check,
-                   "With --dry-run: ask Slurm when and where the job would start, or why not")
-        ->needs(dry_run);
-    leaf->add_flag(
-            "--follow", options->follow,
-            "Show what the ranks print until the job ends, instead of the job's description, "
-            "and exit with its exit code; Ctrl-C asks whether to leave the job or to end it")
-        ->excludes(dry_run);
-    add_slurm_options(*leaf, options->file.slurm);
-    leaf->add_option("sbatch-options", options->file.sbatch_words,
-                     "After --: further options of sbatch, except those that the plan sets")
-        ->type_name("OPTION");
-    leaf->add_option_function<std::string>(
-            "--snapshot",
-            [file = &options->file](const std::string& given) { file->snapshot = given; },
-            "Run the job from a copy of this directory that is made now [the file's, else that of "
-            "the script]")
-        ->expected(0, 1)
-        ->type_name("DIR");
-    leaf->add_option("--sweep", options->file.sweep,
-                     "A parameter and its values, such as lr=0.1,0.01 or seed=1-8, besides those "
-                     "of the file's \"sweep\"; may be repeated")
-        ->type_name("NAME=VALUES")
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    add_optional(*leaf, "--sweep-max", options->file.sweep_max,
+        .type_name("KEY");
+    const Option dry_run =
+        leaf.add_flag("--dry-run", options->dry_run,
+                      "Print the plan, the batch script, and where each option of Slurm comes "
+                      "from; submit and change nothing");
+    leaf.add_flag("--check", options->check,
+                  "With --dry-run: ask Slurm when and where the job would start, or why not")
+        .needs(dry_run);
+    leaf.add_flag("--follow", options->follow,
+                  "Show what the ranks print until the job ends, instead of the job's description, "
+                  "and exit with its exit code; Ctrl-C asks whether to leave the job or to end it")
+        .excludes(dry_run);
+    add_slurm_options(leaf, options->file.slurm);
+    leaf.add_option("sbatch-options", options->file.sbatch_words,
+                    "After --: further options of sbatch, except those that the plan sets")
+        .type_name("OPTION");
+    add_optional(
+        leaf, "--snapshot", options->file.snapshot,
+        "Run the job from a copy of this directory that is made now [the file's, else that of "
+        "the script]")
+        .expected(0, 1)
+        .type_name("DIR");
+    leaf.add_option("--sweep", options->file.sweep,
+                    "A parameter and its values, such as lr=0.1,0.01 or seed=1-8, besides those "
+                    "of the file's \"sweep\"; may be repeated")
+        .type_name("NAME=VALUES")
+        .take_all();
+    add_optional(leaf, "--sweep-max", options->file.sweep_max,
                  "How many points run at the same time at most [the file's, else all]")
-        ->type_name("NUMBER")
-        ->check(CLI::Range(1, 10'000));
-    add_image_options(*leaf, options->file);
-    add_volume_options(*leaf, options->file.volumes, "the job has besides the file's",
+        .type_name("NUMBER")
+        .between(1, 10'000);
+    add_image_options(leaf, options->file);
+    add_volume_options(leaf, options->file.volumes, "the job has besides the file's",
                        "$AZ_BATCHAI_JOB_MOUNT_ROOT");
 });
 

@@ -143,19 +143,19 @@ Answer job_events(const JobEventsOptions& options) {
 
 }  // namespace
 
-const Verbs registered("job", 60, [](CommandTree& tree, CLI::App& job) {
+const Verbs registered("job", 60, [](CommandTree& tree, Parser job) {
     auto [leaf, options] =
         add_verb(tree, job, "events", "Show what has happened to a job, phase by phase",
                  "batchai job events train --output table\n"
                  "  batchai job events train --chart\n"
                  "  batchai job events train --follow",
                  job_events);
-    add_named_job(*leaf, options->job);
-    auto* const chart = leaf->add_flag("--chart", options->chart,
+    add_named_job(leaf, options->job);
+    const Option chart = leaf.add_flag("--chart", options->chart,
                                        "Draw the phases of each node on an axis of time, as text");
-    leaf->add_flag("--follow,-f", options->follow,
-                   "Print events as lines of text until the job ends, and exit with its exit code")
-        ->excludes(chart);
+    leaf.add_flag("--follow,-f", options->follow,
+                  "Print events as lines of text until the job ends, and exit with its exit code")
+        .excludes(chart);
 });
 
 }  // namespace batchai::cli

@@ -165,37 +165,37 @@ Answer job_file_stream(const JobFileListOptions& options) {
     return answer;
 }
 
-void add_file_options(CLI::App& leaf, JobFileListOptions& options) {
+void add_file_options(Parser leaf, JobFileListOptions& options) {
     add_job_options(leaf, options.job);
     leaf.add_option("--output-directory-id,-d", options.directory_id,
                     "stdouterr, or the id of an output directory [stdouterr]")
-        ->type_name("ID");
+        .type_name("ID");
     add_task_option(leaf, options.task, "One task of an array job [all, to list files]");
-    leaf.add_option("--path,-p", options.path, "Path below the directory [.]")->type_name("PATH");
+    leaf.add_option("--path,-p", options.path, "Path below the directory [.]").type_name("PATH");
 }
 
 }  // namespace
 
-const Verbs registered("job", 80, [](CommandTree& tree, CLI::App& job) {
-    auto& group = *add_group(job, "file", "List and follow the files that a job writes");
+const Verbs registered("job", 80, [](CommandTree& tree, Parser job) {
+    const Parser group = add_group(job, "file", "List and follow the files that a job writes");
     {
         auto [leaf, options] =
             add_verb(tree, group, "list", "List a job's files",
                      "batchai job file list --job train --output table", job_file_list);
-        add_file_options(*leaf, *options);
-        leaf->add_option("--expiry", options->expiry,
-                         "Accepted for the Azure CLI's sake: a file:// URL does not expire")
-            ->type_name("MINUTES");
+        add_file_options(leaf, *options);
+        leaf.add_option("--expiry", options->expiry,
+                        "Accepted for the Azure CLI's sake: a file:// URL does not expire")
+            .type_name("MINUTES");
     }
     {
         auto [leaf, options] =
             add_verb(tree, group, "stream", "Show a job's file as it grows, until the job ends",
                      "batchai job file stream --job train --file-name stdout.txt", job_file_stream,
                      Printing::by_itself_as_az);
-        add_file_options(*leaf, *options);
-        leaf->add_option("--file-name,-f", options->file_name, "Name of the file")
-            ->type_name("NAME")
-            ->required();
+        add_file_options(leaf, *options);
+        leaf.add_option("--file-name,-f", options->file_name, "Name of the file")
+            .type_name("NAME")
+            .required();
     }
 });
 

@@ -201,42 +201,42 @@ Answer job_logs(const JobLogsOptions& options) {
 
 }  // namespace
 
-const Verbs registered("job", 40, [](CommandTree& tree, CLI::App& job) {
+const Verbs registered("job", 40, [](CommandTree& tree, Parser job) {
     auto [leaf, options] = add_verb(tree, job, "logs", "Show what a job's ranks have printed",
                                     "batchai job logs train --merge --tail 100\n"
                                     "  batchai job logs train --rank 0,3-5 --since 10m\n"
                                     "  batchai job logs train --follow",
                                     job_logs, Printing::by_itself);
-    add_optional(*leaf, "job-name", options->job, "Name of the job")->type_name("NAME");
-    add_optional(*leaf, "--job,-j", options->named_job, "Name of the job, instead of the word")
-        ->type_name("NAME")
-        ->group(resource_arguments);
-    add_experiment_option(*leaf, options->parents);
-    add_optional(*leaf, "--rank", options->ranks, "Only these ranks, such as 0,3-5 [all]")
-        ->type_name("RANKS");
-    add_optional(*leaf, "--node", options->nodes, "Only the ranks on these nodes, such as n[1-3]")
-        ->type_name("NODES");
-    auto* const output =
-        leaf->add_flag("--stdout", options->only_output, "Only what the ranks print on stdout");
-    leaf->add_flag("--stderr", options->only_error, "Only what the ranks print on stderr")
-        ->excludes(output);
-    add_optional(*leaf, "--since", options->since,
+    add_optional(leaf, "job-name", options->job, "Name of the job").type_name("NAME");
+    add_optional(leaf, "--job,-j", options->named_job, "Name of the job, instead of the word")
+        .type_name("NAME")
+        .group(resource_arguments);
+    add_experiment_option(leaf, options->parents);
+    add_optional(leaf, "--rank", options->ranks, "Only these ranks, such as 0,3-5 [all]")
+        .type_name("RANKS");
+    add_optional(leaf, "--node", options->nodes, "Only the ranks on these nodes, such as n[1-3]")
+        .type_name("NODES");
+    const Option output =
+        leaf.add_flag("--stdout", options->only_output, "Only what the ranks print on stdout");
+    leaf.add_flag("--stderr", options->only_error, "Only what the ranks print on stderr")
+        .excludes(output);
+    add_optional(leaf, "--since", options->since,
                  "Only what was printed since a time in UTC, such as 2018-06-21T17:15:18, or since "
                  "so long ago: 90s, 10m, 2h, 1d")
-        ->type_name("TIME");
-    add_optional(*leaf, "--tail", options->tail,
+        .type_name("TIME");
+    add_optional(leaf, "--tail", options->tail,
                  "Only the last lines: of all ranks together with --merge, else of each rank")
-        ->type_name("LINES");
-    leaf->add_flag("--merge", options->merge,
-                   "All ranks together in the order of time, with \"host:rank \" before each line");
-    leaf->add_flag(
+        .type_name("LINES");
+    leaf.add_flag("--merge", options->merge,
+                  "All ranks together in the order of time, with \"host:rank \" before each line");
+    leaf.add_flag(
         "--follow,-f", options->follow,
         "Go on until the job ends, and exit with its exit code; several ranks are merged");
-    add_optional(*leaf, "--attempt", options->attempt,
+    add_optional(leaf, "--attempt", options->attempt,
                  "The attempt of a job that was requeued [the newest]")
-        ->type_name("NUMBER")
-        ->check(CLI::PositiveNumber);
-    add_task_option(*leaf, options->task, "One task of an array job [all that have started]");
+        .type_name("NUMBER")
+        .positive();
+    add_task_option(leaf, options->task, "One task of an array job [all that have started]");
 });
 
 }  // namespace batchai::cli

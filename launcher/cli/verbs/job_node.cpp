@@ -83,14 +83,14 @@ Answer job_node_exec(const JobNodeOptions& options) {
 
 }  // namespace
 
-const Verbs registered("job", 120, [](CommandTree& tree, CLI::App& job) {
-    auto& group = *add_group(job, "node", "List and enter the nodes of a job that runs");
+const Verbs registered("job", 120, [](CommandTree& tree, Parser job) {
+    const Parser group = add_group(job, "node", "List and enter the nodes of a job that runs");
     {
         auto [leaf, options] =
             add_verb(tree, group, "list", "List the nodes of a job that runs",
                      "batchai job node list --job train --output table", job_node_list);
-        add_job_options(*leaf, options->job);
-        add_task_option(*leaf, options->task, "One task of an array job [the first that runs]");
+        add_job_options(leaf, options->job);
+        add_task_option(leaf, options->task, "One task of an array job [the first that runs]");
     }
     {
         auto [leaf, options] = add_verb(
@@ -100,27 +100,25 @@ const Verbs registered("job", 120, [](CommandTree& tree, CLI::App& job) {
             "batchai job node exec --job train\n"
             "  batchai job node exec --job train --node-id n2 --exec 'nvidia-smi; df -h'",
             job_node_exec, Printing::by_itself_as_az);
-        add_job_options(*leaf, options->job);
-        add_task_option(*leaf, options->task, "One task of an array job [the first that runs]");
-        add_optional(*leaf, "--node-id,--node,-n", options->node, "Node of the job [the first]")
-            ->type_name("NODE");
-        add_optional(*leaf, "--exec", options->command,
+        add_job_options(leaf, options->job);
+        add_task_option(leaf, options->task, "One task of an array job [the first that runs]");
+        add_optional(leaf, "--node-id,--node,-n", options->node, "Node of the job [the first]")
+            .type_name("NODE");
+        add_optional(leaf, "--exec", options->command,
                      "Command for the shell; its exit code is returned [an interactive shell]")
-            ->type_name("COMMAND");
-        leaf->add_flag("--pty,-t", options->terminal,
-                       "Give the command a terminal, as an interactive shell has");
+            .type_name("COMMAND");
+        leaf.add_flag("--pty,-t", options->terminal,
+                      "Give the command a terminal, as an interactive shell has");
         const std::string note = " (accepted; the node is reached through Slurm, not by SSH)";
-        add_optional(*leaf, "--password,-p", options->password, "Password" + note)
-            ->type_name("TEXT");
-        add_optional(*leaf, "--ssh-private-key,-k", options->ssh_private_key,
+        add_optional(leaf, "--password,-p", options->password, "Password" + note).type_name("TEXT");
+        add_optional(leaf, "--ssh-private-key,-k", options->ssh_private_key,
                      "File of the SSH key" + note)
-            ->type_name("FILE");
-        leaf->add_option("--address,-L", options->addresses,
-                         "Port of this host that leads to a port of the node, instead of a "
-                         "command; can be given again. `batchai job port` has more choice")
-            ->type_name("PORT:localhost:PORT")
-            ->expected(1)
-            ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+            .type_name("FILE");
+        leaf.add_option("--address,-L", options->addresses,
+                        "Port of this host that leads to a port of the node, instead of a "
+                        "command; can be given again. `batchai job port` has more choice")
+            .type_name("PORT:localhost:PORT")
+            .take_all();
     }
 });
 

@@ -44,7 +44,7 @@ Answer job_port(const JobPortOptions& options) {
 
 }  // namespace
 
-const Verbs registered("job", 100, [](CommandTree& tree, CLI::App& job) {
+const Verbs registered("job", 100, [](CommandTree& tree, Parser job) {
     auto [leaf, options] = add_verb(
         tree, job, "port",
         "Reach ports of a job's node, such as TensorBoard's, as ports of this host. Only your own "
@@ -52,12 +52,12 @@ const Verbs registered("job", 100, [](CommandTree& tree, CLI::App& job) {
         "batchai job port train 6006\n"
         "  batchai job port train 8888:6006 --rank 3",
         job_port, Printing::by_itself);
-    add_named_job(*leaf, options->job);
-    leaf->add_option("port", options->ports,
-                     "Port of the node, or HERE:PORT with the port of this host; HERE is 0 for any "
-                     "free one. Can be given again")
-        ->type_name("PORT");
-    add_node_choice(*leaf, options->place);
+    add_named_job(leaf, options->job);
+    leaf.add_option("port", options->ports,
+                    "Port of the node, or HERE:PORT with the port of this host; HERE is 0 for any "
+                    "free one. Can be given again")
+        .type_name("PORT");
+    add_node_choice(leaf, options->place);
 });
 
 }  // namespace batchai::cli

@@ -80,17 +80,17 @@ Answer job_report(const JobReportOptions& options) {
 
 }  // namespace
 
-const Verbs registered("job", 70, [](CommandTree& tree, CLI::App& job) {
+const Verbs registered("job", 70, [](CommandTree& tree, Parser job) {
     auto [leaf, options] = add_verb(
         tree, job, "report", "Make a page about a job: its phases, its ranks, and what to change",
         "batchai job report train --file report.html\n"
         "  batchai job report train --query 'advice[].text'",
         job_report);
-    add_named_job(*leaf, options->job);
-    add_optional(*leaf, "--file", options->file,
+    add_named_job(leaf, options->job);
+    add_optional(leaf, "--file", options->file,
                  "Write the page to this file (\"-\": to standard output) instead of printing the "
                  "numbers")
-        ->type_name("FILE");
+        .type_name("FILE");
 });
 
 }  // namespace batchai::cli

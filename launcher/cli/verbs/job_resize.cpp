@@ -64,17 +64,17 @@ Answer job_resize(const JobResizeOptions& options) {
 
 }  // namespace
 
-const Verbs registered("job", 130, [](CommandTree& tree, CLI::App& job) {
+const Verbs registered("job", 130, [](CommandTree& tree, Parser job) {
     auto [leaf, options] = add_verb(
         tree, job, "resize",
         "Give back nodes of an elastic job that runs; it goes on with the others after its next "
         "commit",
         "batchai job resize --name train --nodes 3", job_resize);
-    add_job_options(*leaf, options->job, "--name,-n");
-    leaf->add_option("--nodes", options->nodes, "How many nodes the job keeps")
-        ->type_name("COUNT")
-        ->check(CLI::PositiveNumber)
-        ->required();
+    add_job_options(leaf, options->job, "--name,-n");
+    leaf.add_option("--nodes", options->nodes, "How many nodes the job keeps")
+        .type_name("COUNT")
+        .positive()
+        .required();
 });
 
 }  // namespace batchai::cli

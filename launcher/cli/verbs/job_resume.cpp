@@ -97,7 +97,7 @@ Answer job_resume(const ResumeOptions& options) {
     const base::FileDescriptor lock = TRY(submit::lock_tasks(files));
     const auto view = TRY(status::view_job(here.store, here.slurm, key));
     TRY(check(view));
-    const auto id = TRY(slurm::JobId::parse(report.job.slurm_job_id));
+    const auto id = TRY(slurm::JobId::parse(view.job.slurm_job_id));
     auto last = TRY(record::latest_attempt(files));
     const auto count = TRY(record::read_retry_count(files));
     // An interrupt in between would leave records of a queue in which the job is not.
@@ -127,12 +127,12 @@ Answer job_resume(const ResumeOptions& options) {
 
 }  // namespace
 
-const Verbs registered("job", 30, [](CommandTree& tree, CLI::App& group) {
+const Verbs registered("job", 30, [](CommandTree& tree, Parser group) {
     auto [leaf, options] =
         add_verb(tree, group, "resume", "Queue a job again that has failed or was terminated",
                  "batchai job resume --name train", job_resume);
-    add_job_options(*leaf, options->job, "--name,-n");
-    add_task_option(*leaf, options->task, "One task of an array job [all that have failed]");
+    add_job_options(leaf, options->job, "--name,-n");
+    add_task_option(leaf, options->task, "One task of an array job [all that have failed]");
 });
 
 }  // namespace batchai::cli

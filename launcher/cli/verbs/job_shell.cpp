@@ -78,16 +78,17 @@ Answer visit(const Context& here, const visit::RunningJob& running, const visit:
     return Outcome{.exit_code = code};
 }
 
-void add_node_choice(CLI::App& leaf, visit::NodeChoice& choice) {
-    auto* const node = add_optional(leaf, "--node", choice.node, "Node of the job [that of rank 0]")
-                           ->type_name("NODE");
+void add_node_choice(Parser leaf, visit::NodeChoice& choice) {
+    const Option node =
+        add_optional(leaf, "--node", choice.node, "Node of the job [that of rank 0]")
+            .type_name("NODE");
     add_optional(leaf, "--rank", choice.rank, "The node of this rank")
-        ->type_name("RANK")
-        ->check(CLI::NonNegativeNumber)
-        ->excludes(node);
+        .type_name("RANK")
+        .non_negative()
+        .excludes(node);
 }
 
-const Verbs registered("job", 90, [](CommandTree& tree, CLI::App& job) {
+const Verbs registered("job", 90, [](CommandTree& tree, Parser job) {
     auto [leaf, options] = add_verb(
         tree, job, "shell",
         "Open a shell where a running job runs: in its container, with its volumes and variables",
@@ -95,12 +96,12 @@ const Verbs registered("job", 90, [](CommandTree& tree, CLI::App& job) {
         "  batchai job shell train --rank 3\n"
         "  batchai job shell train --node n2 -- nvidia-smi -L",
         job_shell, Printing::by_itself);
-    add_named_job(*leaf, options->job);
-    leaf->add_option("command", options->words,
-                     "After --: a program and its arguments, instead of a shell; its exit code is "
-                     "returned")
-        ->type_name("WORD");
-    add_node_choice(*leaf, options->place);
+    add_named_job(leaf, options->job);
+    leaf.add_option("command", options->words,
+                    "After --: a program and its arguments, instead of a shell; its exit code is "
+                    "returned")
+        .type_name("WORD");
+    add_node_choice(leaf, options->place);
 });
 
 }  // namespace batchai::cli

@@ -4,10 +4,9 @@
 #include <optional>
 #include <string>
 
-#include <CLI/App.hpp>
-
 #include "base/process.hpp"
 #include "cli/output/output.hpp"
+#include "cli/tree/parser.hpp"
 #include "cli/verbs/context.hpp"
 #include "visit/visit.hpp"
 
@@ -24,6 +23,6 @@ struct VisitWish {
 [[nodiscard]] Answer visit(const Context& here, const visit::RunningJob& running,
                            const visit::VisitedNode& place, const VisitWish& wish);
 
-void add_node_choice(CLI::App& leaf, visit::NodeChoice& choice);
+void add_node_choice(Parser leaf, visit::NodeChoice& choice);
 
 }  // namespace batchai::cli

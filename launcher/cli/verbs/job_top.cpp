@@ -42,8 +42,8 @@ struct JobTopOptions {
     int interval = 2;
     std::string sort = "node";
     bool once = false;
-    const CLI::Option* output = nullptr;
-    const CLI::Option* query = nullptr;
+    Option output;
+    Option query;
 };
 
 constexpr seconds slurm_pause{15};
@@ -181,7 +181,7 @@ Answer show_once(status::JobWatch& watch, const record::JobFiles& files,
                  const JobTopOptions& options, status::TopOrder order) {
     Keys keys(false);
     const Look seen = TRY(look_once(watch, files, keys));
-    const bool formatted = options.output->count() > 0 || options.query->count() > 0;
+    const bool formatted = options.output.count() > 0 || options.query.count() > 0;
     if (!formatted) {
         const std::string text = title(seen) + '\n' + status::top_text(seen.nodes, order, {});
         return Outcome{.exit_code = print_bytes(text) ? 0 : 1};
@@ -261,39 +261,39 @@ Answer job_top(const JobTopOptions& options) {
     const LogPlace place = TRY(log_place(here, key, options.task));
     const Interruption interruption;
     status::JobWatch watch(here.store, here.slurm, key, slurm_pause, options.task);
-    const bool formatted = options.output->count() > 0 || options.query->count() > 0;
+    const bool formatted = options.output.count() > 0 || options.query.count() > 0;
     return options.once || formatted ? show_once(watch, place.files, options, order)
                                      : show_live(watch, place.files, options, order);
 }
 
 }  // namespace
 
-const Verbs registered("job", 50, [](CommandTree& tree, CLI::App& job) {
+const Verbs registered("job", 50, [](CommandTree& tree, Parser job) {
     auto [leaf, options] =
         add_verb(tree, job, "top", "Show what a running job uses on each node, and each rank",
                  "batchai job top train\n"
                  "  batchai job top train --sort memory --interval 5\n"
                  "  batchai job top train --once --output json",
                  job_top);
-    add_optional(*leaf, "job", options->job, "Name of the job")->type_name("NAME");
-    add_optional(*leaf, "--name,-n", options->named_job, "Name of the job, instead of the word")
-        ->type_name("NAME")
-        ->group(resource_arguments);
-    add_experiment_option(*leaf, options->parents);
-    add_optional(*leaf, "--task", options->task, "The task of an array job")
-        ->type_name("NUMBER")
-        ->check(CLI::NonNegativeNumber);
-    leaf->add_option("--interval", options->interval, "Time between two tables [2]")
-        ->type_name("SECONDS")
-        ->check(CLI::Range(1, 3600));
-    leaf->add_option("--sort", options->sort,
-                     "What the lines are sorted by: node, rank, cpu, memory, read, write or "
-                     "network [node]")
-        ->type_name("KEY");
-    leaf->add_flag("--once", options->once,
-                   "Show one table and exit, as --output and --query also do");
-    options->output = leaf->get_option("--output");
-    options->query = leaf->get_option("--query");
+    add_optional(leaf, "job", options->job, "Name of the job").type_name("NAME");
+    add_optional(leaf, "--name,-n", options->named_job, "Name of the job, instead of the word")
+        .type_name("NAME")
+        .group(resource_arguments);
+    add_experiment_option(leaf, options->parents);
+    add_optional(leaf, "--task", options->task, "The task of an array job")
+        .type_name("NUMBER")
+        .non_negative();
+    leaf.add_option("--interval", options->interval, "Time between two tables [2]")
+        .type_name("SECONDS")
+        .between(1, 3600);
+    leaf.add_option("--sort", options->sort,
+                    "What the lines are sorted by: node, rank, cpu, memory, read, write or "
+                    "network [node]")
+        .type_name("KEY");
+    leaf.add_flag("--once", options->once,
+                  "Show one table and exit, as --output and --query also do");
+    options->output = leaf.get_option("--output");
+    options->query = leaf.get_option("--query");
 });
 
 }  // namespace batchai::cli

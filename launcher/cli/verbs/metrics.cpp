@@ -91,13 +91,13 @@ Answer metrics(const MetricsOptions& options) {
 
 }  // namespace
 
-const Verbs registered("", 80, [](CommandTree& tree, CLI::App& app) {
+const Verbs registered("", 80, [](CommandTree& tree, Parser app) {
     auto [leaf, options] =
         add_verb(tree, app, "metrics", "Show your jobs as metrics in the text format of Prometheus",
                  "batchai metrics --output ~/.batchai-metrics.prom", metrics, Printing::by_itself);
-    add_optional(*leaf, "--output,-o", options->file,
+    add_optional(leaf, "--output,-o", options->file,
                  "Replace this file, so that a reader sees the old one or the new one")
-        ->type_name("FILE");
+        .type_name("FILE");
 });
 
 }  // namespace batchai::cli

@@ -18,16 +18,16 @@ struct NamedJob {
     user::ParentOptions parents;
 };
 
-inline void add_named_job(CLI::App& leaf, NamedJob& job) {
+inline void add_named_job(Parser leaf, NamedJob& job) {
     // Not "job": from CLI11 2.4 on, a word and an option cannot have the same name.
-    add_optional(leaf, "job-name", job.word, "Name of the job")->type_name("NAME");
+    add_optional(leaf, "job-name", job.word, "Name of the job").type_name("NAME");
     add_optional(leaf, "--name,-n,--job,-j", job.option, "Name of the job, instead of the word")
-        ->type_name("NAME")
-        ->group(resource_arguments);
+        .type_name("NAME")
+        .group(resource_arguments);
     add_experiment_option(leaf, job.parents);
     add_optional(leaf, "--task", job.task, "The task of an array job")
-        ->type_name("NUMBER")
-        ->check(CLI::NonNegativeNumber);
+        .type_name("NUMBER")
+        .non_negative();
 }
 
 [[nodiscard]] inline base::Result<status::FactsOf> key_of(const NamedJob& job,

@@ -121,25 +121,25 @@ Answer version(const VersionOptions& /*options*/) {
 
 }  // namespace
 
-const Verbs registered("", 100, [](CommandTree& tree, CLI::App& app) {
+const Verbs registered("", 100, [](CommandTree& tree, Parser app) {
     {
         auto [leaf, options] = add_verb(
             tree, app, "run", "Carry out a job's plan inside its Slurm allocation",
             "sbatch --job-json=job.json --wrap='batchai run'", run_plan, Printing::by_itself);
-        add_optional(*leaf, "--plan", options->plan, "The frozen plan [$" BATCHAI_PLAN_VARIABLE "]")
-            ->type_name("FILE");
-        add_optional(*leaf, "--digest", options->digest,
+        add_optional(leaf, "--plan", options->plan, "The frozen plan [$" BATCHAI_PLAN_VARIABLE "]")
+            .type_name("FILE");
+        add_optional(leaf, "--digest", options->digest,
                      "SHA-256 of the plan [$" BATCHAI_DIGEST_VARIABLE "]")
-            ->type_name("HEX");
-        leaf->add_option("--attempts-before", options->attempts_before,
-                         "Attempts of the task in earlier array jobs [0]")
-            ->type_name("NUMBER")
-            ->check(CLI::NonNegativeNumber);
-        leaf->add_option("--job-json", options->file.path,
-                         "Plan this file instead [with --job-image or --ignore-container: "
-                         "$" BATCHAI_JOB_JSON_VARIABLE "]")
-            ->type_name("FILE");
-        add_image_options(*leaf, options->file);
+            .type_name("HEX");
+        leaf.add_option("--attempts-before", options->attempts_before,
+                        "Attempts of the task in earlier array jobs [0]")
+            .type_name("NUMBER")
+            .non_negative();
+        leaf.add_option("--job-json", options->file.path,
+                        "Plan this file instead [with --job-image or --ignore-container: "
+                        "$" BATCHAI_JOB_JSON_VARIABLE "]")
+            .type_name("FILE");
+        add_image_options(leaf, options->file);
     }
     {
         auto [leaf, options] = add_verb(
@@ -147,22 +147,22 @@ const Verbs registered("", 100, [](CommandTree& tree, CLI::App& app) {
             "batchai watch-first-node --slurm-job 7 --requeue 7 --node n1 "
             "--record attempts/1.json",
             watch_first_node, Printing::by_itself);
-        leaf->add_option("--slurm-job", options->job_id, "Slurm's id of the job")->required();
-        leaf->add_option("--requeue", options->id_in_commands,
-                         "what Slurm is told to queue again: the job, or one task of an array job")
-            ->required();
-        leaf->add_option("--node", options->node, "the job's first node")->required();
-        leaf->add_option("--record", options->record_path, "the attempt's record")->required();
-        leaf->add_option("--log", options->log_path, "gets a line when the job is queued again");
-        leaf->group("");
+        leaf.add_option("--slurm-job", options->job_id, "Slurm's id of the job").required();
+        leaf.add_option("--requeue", options->id_in_commands,
+                        "what Slurm is told to queue again: the job, or one task of an array job")
+            .required();
+        leaf.add_option("--node", options->node, "the job's first node").required();
+        leaf.add_option("--record", options->record_path, "the attempt's record").required();
+        leaf.add_option("--log", options->log_path, "gets a line when the job is queued again");
+        leaf.group("");
     }
     {
         auto [leaf, options] = add_verb(
             tree, app, "hold-ports", "Hold ports for the tasks of a TensorFlow job",
             "srun batchai hold-ports --parameter-servers 1", hold_ports, Printing::by_itself);
-        leaf->add_option("--parameter-servers", options->parameter_servers,
-                         "number of nodes on which one more port is held");
-        leaf->group("");
+        leaf.add_option("--parameter-servers", options->parameter_servers,
+                        "number of nodes on which one more port is held");
+        leaf.group("");
     }
     add_verb(tree, app, "version", "Show the versions of this program and of Slurm",
              "batchai version", version, Printing::by_itself);

@@ -191,17 +191,18 @@ Answer sweep_stop(const SweepOptions& options) {
 
 }  // namespace
 
-const Verbs registered("", 40, [](CommandTree& tree, CLI::App& app) {
-    auto& group = *add_group(app, "sweep", "Compare the points of a sweep, and run them again");
+const Verbs registered("", 40, [](CommandTree& tree, Parser app) {
+    const Parser group =
+        add_group(app, "sweep", "Compare the points of a sweep, and run them again");
     constexpr const char* name_option = "--name,-n";
-    const auto add_points = [](CLI::App& leaf, SweepOptions& options, const std::string& what) {
+    const auto add_points = [](Parser leaf, SweepOptions& options, const std::string& what) {
         add_optional(leaf, "--point", options.points, what + ", such as 0,3-5 [all]")
-            ->type_name("POINTS");
+            .type_name("POINTS");
     };
     {
         auto [leaf, parents] = add_verb(tree, group, "list", "List the sweeps of an experiment",
                                         "batchai sweep list --output table", sweep_list);
-        add_experiment_option(*leaf, *parents);
+        add_experiment_option(leaf, *parents);
     }
     {
         auto [leaf, options] = add_verb(
@@ -209,31 +210,31 @@ const Verbs registered("", 40, [](CommandTree& tree, CLI::App& app) {
             "batchai sweep show --name tune --output table\n"
             "  batchai sweep show --name tune --query \"[?executionState=='failed'].point\"",
             sweep_show);
-        add_job_options(*leaf, options->job, name_option);
-        add_points(*leaf, *options, "Only these points");
-        leaf->add_flag("--no-metric", options->no_metric, "Do not read the logs");
+        add_job_options(leaf, options->job, name_option);
+        add_points(leaf, *options, "Only these points");
+        leaf.add_flag("--no-metric", options->no_metric, "Do not read the logs");
     }
     {
         auto [leaf, options] =
             add_verb(tree, group, "best", "Show the point with the best metric",
                      "batchai sweep best --name tune --query parameters", sweep_best);
-        add_job_options(*leaf, options->job, name_option);
+        add_job_options(leaf, options->job, name_option);
     }
     {
         auto [leaf, options] =
             add_verb(tree, group, "retry",
                      "Queue the points that have failed again, with the same parameters",
                      "batchai sweep retry --name tune", sweep_retry);
-        add_job_options(*leaf, options->job, name_option);
-        add_points(*leaf, *options, "Only these points, which must have failed");
+        add_job_options(leaf, options->job, name_option);
+        add_points(leaf, *options, "Only these points, which must have failed");
     }
     {
         auto [leaf, options] =
             add_verb(tree, group, "stop", "End the points that wait and run; their records stay",
                      "batchai sweep stop --name tune --queued-only --yes", sweep_stop);
-        add_job_options(*leaf, options->job, name_option);
-        leaf->add_flag("--queued-only", options->queued_only, "Let the points that run go on");
-        add_yes_options(*leaf, options->yes, options->no_wait);
+        add_job_options(leaf, options->job, name_option);
+        leaf.add_flag("--queued-only", options->queued_only, "Let the points that run go on");
+        add_yes_options(leaf, options->yes, options->no_wait);
     }
 });
 

@@ -7,7 +7,7 @@
 
 #include "core/failure.hpp"
 
-// The part of NVIDIA's run-time compiler that is used here, declared anew; see cuda_library.hpp.
+// The part of NVIDIA's run-time compiler that is used here, declared anew; see library.hpp.
 namespace mpi_bridge::nvrtc {
 
 using Result = int;  // 0 is success

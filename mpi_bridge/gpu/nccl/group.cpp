@@ -39,7 +39,7 @@ std::uint64_t address_of(const void* memory) {
     return reinterpret_cast<std::uintptr_t>(memory);
 }
 
-// The factor as a number of NCCL's type; for 16-bit types, wire_plan.cpp uses powers of two only.
+// The factor as a number of NCCL's type; for 16-bit types, wire/format.cpp uses powers of two only.
 std::array<std::byte, 8> scalar_of(nccl::DataType type, double factor) {
     std::array<std::byte, 8> bytes{};
     const auto store = [&](auto value) { std::memcpy(bytes.data(), &value, sizeof value); };

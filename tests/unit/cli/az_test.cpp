@@ -9,9 +9,9 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "cli/output/transfer_progress.hpp"
-#include "cli/tree/builder.hpp"
 #include "cli/tree/ids.hpp"
 #include "cli/tree/refused.hpp"
+#include "cli/tree/tree.hpp"
 #include "cli/tree/walk.hpp"
 #include "cli/verbs/azure/storage_paths.hpp"
 

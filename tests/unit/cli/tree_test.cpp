@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include "cli/tree/tree.hpp"
+
 #include <algorithm>
 #include <sstream>
 
@@ -7,7 +9,6 @@
 
 #include "base/process.hpp"
 #include "base/text.hpp"
-#include "cli/tree/builder.hpp"
 #include "cli/tree/walk.hpp"
 
 namespace batchai::cli {

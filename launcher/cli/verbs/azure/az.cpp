@@ -167,18 +167,18 @@ Answer az(const AzOptions& options) {
 
 }  // namespace
 
-const Verbs registered("", 140, [](CommandTree& tree, CLI::App& app) {
+const Verbs registered("", 140, [](CommandTree& tree, Parser app) {
     auto [leaf, options] = add_verb(
         tree, app, "az", "Make a link named az, so that scripts for the Azure CLI run here",
         "batchai az --install ~/bin\n  batchai az --uninstall ~/bin", az, Printing::by_itself);
-    auto* install_option =
-        add_optional(*leaf, "--install", options->install, "Put the link into this directory")
-            ->type_name("DIRECTORY");
-    add_optional(*leaf, "--uninstall", options->uninstall, "Remove the link from this directory")
-        ->type_name("DIRECTORY")
-        ->excludes(install_option);
-    leaf->add_flag("--force", options->force, "Replace a program of this name")
-        ->needs(install_option);
+    const Option install_option =
+        add_optional(leaf, "--install", options->install, "Put the link into this directory")
+            .type_name("DIRECTORY");
+    add_optional(leaf, "--uninstall", options->uninstall, "Remove the link from this directory")
+        .type_name("DIRECTORY")
+        .excludes(install_option);
+    leaf.add_flag("--force", options->force, "Replace a program of this name")
+        .needs(install_option);
 });
 
 }  // namespace batchai::cli

@@ -133,76 +133,76 @@ Answer provider_register(const ProviderOptions& options) {
     return Outcome{};
 }
 
-void add_login(CommandTree& tree) {
-    auto [leaf, options] =
-        add_verb(tree, tree.app, "login", "Do nothing, because Slurm knows who you are",
-                 "batchai login", login);
-    leaf->group(azure_commands);
+void add_login(CommandTree& tree, Parser app) {
+    auto [leaf, options] = add_verb(
+        tree, app, "login", "Do nothing, because Slurm knows who you are", "batchai login", login);
+    leaf.group(azure_commands);
     const std::string note = " (accepted without effect)";
-    add_optional(*leaf, "--username,-u", options->user_name, "Name" + note)->type_name("NAME");
-    add_optional(*leaf, "--password,-p", options->password, "Password" + note)->type_name("TEXT");
-    add_optional(*leaf, "--tenant,-t", options->tenant, "Tenant" + note)->type_name("ID");
-    leaf->add_flag("--service-principal", options->service_principal, "Kind of user" + note);
-    leaf->add_flag("--use-device-code", options->device_code, "Way to log in" + note);
-    leaf->add_flag("--identity,-i", options->identity, "Way to log in" + note);
+    add_optional(leaf, "--username,-u", options->user_name, "Name" + note).type_name("NAME");
+    add_optional(leaf, "--password,-p", options->password, "Password" + note).type_name("TEXT");
+    add_optional(leaf, "--tenant,-t", options->tenant, "Tenant" + note).type_name("ID");
+    leaf.add_flag("--service-principal", options->service_principal, "Kind of user" + note);
+    leaf.add_flag("--use-device-code", options->device_code, "Way to log in" + note);
+    leaf.add_flag("--identity,-i", options->identity, "Way to log in" + note);
     auto [out, nothing] =
-        add_verb(tree, tree.app, "logout", "Do nothing, as login does", "batchai logout", logout);
-    out->group(azure_commands);
-    add_optional(*out, "--username", nothing->user_name, "Name" + note)->type_name("NAME");
+        add_verb(tree, app, "logout", "Do nothing, as login does", "batchai logout", logout);
+    out.group(azure_commands);
+    add_optional(out, "--username", nothing->user_name, "Name" + note).type_name("NAME");
 }
 
-void add_account(CommandTree& tree) {
-    auto& group = *add_group(tree.app, "account", "The site as a subscription");
+void add_account(CommandTree& tree, Parser app) {
+    const Parser group = add_group(app, "account", "The site as a subscription");
     group.group(azure_commands);
     constexpr const char* names = "--name,-n,-s";
     constexpr const char* description = "As --subscription";
     {
         auto [leaf, options] = add_verb(tree, group, "show", "Show the site as a subscription",
                                         "batchai account show", account_show);
-        add_optional(*leaf, names, options->subscription, description)->type_name("ID");
+        add_optional(leaf, names, options->subscription, description).type_name("ID");
     }
     {
         auto [leaf, options] =
             add_verb(tree, group, "list", "List the site as the only subscription",
                      "batchai account list --output table", account_list);
-        leaf->add_flag("--all", options->all, "Accepted: there is only one");
+        leaf.add_flag("--all", options->all, "Accepted: there is only one");
     }
     auto [leaf, options] = add_verb(tree, group, "set", "Accept any --subscription, without effect",
                                     "batchai account set --subscription mine", account_set);
-    add_optional(*leaf, names, options->subscription, description)->type_name("ID");
+    add_optional(leaf, names, options->subscription, description).type_name("ID");
 }
 
-void add_configure(CommandTree& tree) {
+void add_configure(CommandTree& tree, Parser app) {
     auto [leaf, options] =
-        add_verb(tree, tree.app, "configure", "Set your defaults, as the Azure CLI does",
+        add_verb(tree, app, "configure", "Set your defaults, as the Azure CLI does",
                  "batchai configure --defaults group=team workspace=dev", configure);
-    leaf->group(azure_commands);
-    leaf->add_option("--defaults,-d", options->defaults,
-                     "NAME=VALUE with the name group, workspace or experiment, for config.toml")
-        ->type_name("SETTING");
-    leaf->add_flag("--list-defaults,-l", options->list_defaults,
-                   "List the defaults that are set, with where they come from");
+    leaf.group(azure_commands);
+    leaf.add_option("--defaults,-d", options->defaults,
+                    "NAME=VALUE with the name group, workspace or experiment, for config.toml")
+        .type_name("SETTING");
+    leaf.add_flag("--list-defaults,-l", options->list_defaults,
+                  "List the defaults that are set, with where they come from");
 }
 
-void add_provider(CommandTree& tree) {
-    auto& group = *add_group(tree.app, "provider", "Services of Azure, which need no registration");
+void add_provider(CommandTree& tree, Parser app) {
+    const Parser group =
+        add_group(app, "provider", "Services of Azure, which need no registration");
     group.group(azure_commands);
     auto [leaf, options] =
         add_verb(tree, group, "register", "Do nothing: all is there",
                  "batchai provider register --namespace Microsoft.BatchAI", provider_register);
-    leaf->add_option("--namespace,-n", options->name, "Name of the service")
-        ->type_name("NAME")
-        ->required();
-    leaf->add_flag("--wait", options->wait, "Accepted: there is nothing to wait for");
+    leaf.add_option("--namespace,-n", options->name, "Name of the service")
+        .type_name("NAME")
+        .required();
+    leaf.add_flag("--wait", options->wait, "Accepted: there is nothing to wait for");
 }
 
 }  // namespace
 
-const Verbs registered("", 150, [](CommandTree& tree, CLI::App& /*app*/) {
-    add_login(tree);
-    add_account(tree);
-    add_configure(tree);
-    add_provider(tree);
+const Verbs registered("", 150, [](CommandTree& tree, Parser app) {
+    add_login(tree, app);
+    add_account(tree, app);
+    add_configure(tree, app);
+    add_provider(tree, app);
 });
 
 }  // namespace batchai::cli

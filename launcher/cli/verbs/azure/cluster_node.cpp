@@ -88,35 +88,34 @@ Answer cluster_file_list(const ClusterNodeOptions& options) {
     return Outcome{Value(std::move(files)), status::cluster_file_columns};
 }
 
-void add_cluster(CLI::App& leaf, ClusterNodeOptions& options) {
+void add_cluster(Parser leaf, ClusterNodeOptions& options) {
     leaf.add_option("--cluster,-c", options.cluster, "Name of the cluster")
-        ->type_name("NAME")
-        ->required()
-        ->group(resource_arguments);
+        .type_name("NAME")
+        .required()
+        .group(resource_arguments);
     add_workspace_option(leaf, options.parents);
 }
 
 }  // namespace
 
-const Verbs registered("cluster", 10, [](CommandTree& tree, CLI::App& cluster) {
+const Verbs registered("cluster", 10, [](CommandTree& tree, Parser cluster) {
     const std::string named = " --cluster nc6 --workspace dev --resource-group team";
     {
-        auto& group = *add_group(cluster, "node", "The nodes of a cluster");
+        const Parser group = add_group(cluster, "node", "The nodes of a cluster");
         auto [leaf, options] =
             add_verb(tree, group, "list", "List the nodes that a cluster has now",
                      "batchai cluster node list --output table" + named, cluster_node_list);
-        add_cluster(*leaf, *options);
+        add_cluster(leaf, *options);
     }
-    auto& group = *add_group(cluster, "file", "The files of a cluster's setup task");
+    const Parser group = add_group(cluster, "file", "The files of a cluster's setup task");
     auto [leaf, options] =
         add_verb(tree, group, "list", "List the files of a cluster's setup task",
                  "batchai cluster file list --output table" + named, cluster_file_list);
-    add_cluster(*leaf, *options);
-    leaf->add_option("--path,-p", options->path, "Path below their directory [.]")
-        ->type_name("PATH");
-    leaf->add_option("--expiry", options->expiry,
-                     "Accepted for the Azure CLI's sake: a file:// URL does not expire")
-        ->type_name("MINUTES");
+    add_cluster(leaf, *options);
+    leaf.add_option("--path,-p", options->path, "Path below their directory [.]").type_name("PATH");
+    leaf.add_option("--expiry", options->expiry,
+                    "Accepted for the Azure CLI's sake: a file:// URL does not expire")
+        .type_name("MINUTES");
 });
 
 }  // namespace batchai::cli

@@ -131,62 +131,62 @@ Answer file_server_delete(const FileServerOptions& options) {
     return Outcome{};
 }
 
-void add_name(CLI::App& leaf, FileServerOptions& options) {
+void add_name(Parser leaf, FileServerOptions& options) {
     leaf.add_option("--name,-n", options.name, "Name of the file server, as in site.lua")
-        ->type_name("NAME")
-        ->required()
-        ->group(resource_arguments);
+        .type_name("NAME")
+        .required()
+        .group(resource_arguments);
     add_workspace_option(leaf, options.parents);
 }
 
-void add_create(CommandTree& tree, CLI::App& group, const std::string& parents) {
+void add_create(CommandTree& tree, Parser group, const std::string& parents) {
     auto [leaf, options] =
         add_verb(tree, group, "create",
                  "Make a record of a file server that the site has, which jobs then name by its id",
                  "batchai file-server create --name nfs" + parents, file_server_create);
-    add_name(*leaf, *options);
+    add_name(leaf, *options);
     const std::string note = " (kept in the record, without effect)";
-    leaf->add_option("--vm-size,-s", options->vm_size, "Size" + note)->type_name("SIZE");
-    leaf->add_option("--disk-count", options->disk_count, "Number of disks" + note)
-        ->type_name("NUMBER")
-        ->check(CLI::NonNegativeNumber);
-    leaf->add_option("--disk-size", options->disk_size, "Size of each in GB" + note)
-        ->type_name("NUMBER")
-        ->check(CLI::NonNegativeNumber);
-    leaf->add_option("--caching-type", options->caching_type, "Caching of the disks" + note)
-        ->type_name("TYPE");
-    leaf->add_option("--storage-sku", options->storage_sku, "Kind of the disks" + note)
-        ->type_name("SKU");
-    add_optional(*leaf, "--user-name,-u", options->user_name, "Name of the admin user" + note)
-        ->type_name("NAME");
-    leaf->add_flag("--no-wait", options->no_wait, "Accepted: there is nothing to wait for");
+    leaf.add_option("--vm-size,-s", options->vm_size, "Size" + note).type_name("SIZE");
+    leaf.add_option("--disk-count", options->disk_count, "Number of disks" + note)
+        .type_name("NUMBER")
+        .non_negative();
+    leaf.add_option("--disk-size", options->disk_size, "Size of each in GB" + note)
+        .type_name("NUMBER")
+        .non_negative();
+    leaf.add_option("--caching-type", options->caching_type, "Caching of the disks" + note)
+        .type_name("TYPE");
+    leaf.add_option("--storage-sku", options->storage_sku, "Kind of the disks" + note)
+        .type_name("SKU");
+    add_optional(leaf, "--user-name,-u", options->user_name, "Name of the admin user" + note)
+        .type_name("NAME");
+    leaf.add_flag("--no-wait", options->no_wait, "Accepted: there is nothing to wait for");
 }
 
 }  // namespace
 
-const Verbs registered("", 120, [](CommandTree& tree, CLI::App& app) {
-    auto& group = *add_group(app, "file-server", "Records of the site's file servers");
+const Verbs registered("", 120, [](CommandTree& tree, Parser app) {
+    const Parser group = add_group(app, "file-server", "Records of the site's file servers");
     const std::string parents = " --workspace dev --resource-group team";
     add_create(tree, group, parents);
     {
         auto [leaf, options] =
             add_verb(tree, group, "show", "Show a file server",
                      "batchai file-server show --name nfs" + parents, file_server_show);
-        add_name(*leaf, *options);
+        add_name(leaf, *options);
     }
     {
         auto [leaf, options] =
             add_verb(tree, group, "list", "List the file servers of a workspace",
                      "batchai file-server list" + parents + " --output table", file_server_list);
-        add_workspace_option(*leaf, options->parents);
+        add_workspace_option(leaf, options->parents);
     }
     {
         auto [leaf, options] =
             add_verb(tree, group, "delete", "Delete the record of a file server; its files stay",
                      "batchai file-server delete --yes --name nfs" + parents, file_server_delete);
-        add_name(*leaf, *options);
-        leaf->add_flag("--yes,-y", options->yes, "Do not ask for confirmation");
-        leaf->add_flag("--no-wait", options->no_wait, "Accepted: there is nothing to wait for");
+        add_name(leaf, *options);
+        leaf.add_flag("--yes,-y", options->yes, "Do not ask for confirmation");
+        leaf.add_flag("--no-wait", options->no_wait, "Accepted: there is nothing to wait for");
     }
 });
 

@@ -105,28 +105,28 @@ std::string_view word_of(StoreKind kind) {
     return kind == StoreKind::share ? "share" : "container";
 }
 
-void add_account_options(CLI::App& leaf, AccountOptions& options) {
+void add_account_options(Parser leaf, AccountOptions& options) {
     const std::string note = " (accepted without effect: directories need no key)";
     add_optional(leaf, "--account-name", options.name, "Storage account [$AZURE_STORAGE_ACCOUNT]")
-        ->type_name("NAME")
-        ->group(account_arguments);
+        .type_name("NAME")
+        .group(account_arguments);
     add_optional(leaf, "--connection-string", options.connection_string,
                  "Text that has the account's name [$AZURE_STORAGE_CONNECTION_STRING]")
-        ->type_name("TEXT")
-        ->group(account_arguments);
+        .type_name("TEXT")
+        .group(account_arguments);
     add_optional(leaf, "--account-key", options.key, "Its key" + note)
-        ->type_name("KEY")
-        ->group(account_arguments);
+        .type_name("KEY")
+        .group(account_arguments);
     add_optional(leaf, "--sas-token", options.sas_token, "A signature" + note)
-        ->type_name("TEXT")
-        ->group(account_arguments);
+        .type_name("TEXT")
+        .group(account_arguments);
     add_optional(leaf, "--auth-mode", options.auth_mode, "key or login" + note)
-        ->type_name("MODE")
-        ->group(account_arguments);
+        .type_name("MODE")
+        .group(account_arguments);
     add_optional(leaf, "--timeout", options.timeout,
                  "Accepted without effect: Ctrl-C ends a command that takes too long")
-        ->type_name("SECONDS")
-        ->group(account_arguments);
+        .type_name("SECONDS")
+        .group(account_arguments);
 }
 
 base::Result<std::pair<store::Store, site::Site>> open_store_and_site() {
@@ -177,11 +177,11 @@ base::Result<Location> open_location(const Storage& storage, StoreKind kind,
                     std::move(clean)};
 }
 
-const Verbs registered("", 110, [](CommandTree& /*tree*/, CLI::App& app) {
+const Verbs registered("", 110, [](CommandTree& /*tree*/, Parser app) {
     add_group(app, "storage", "Storage accounts: directories with file shares and blob containers");
 });
 
-const Verbs registered_groups("storage", 40, [](CommandTree& /*tree*/, CLI::App& storage) {
+const Verbs registered_groups("storage", 40, [](CommandTree& /*tree*/, Parser storage) {
     add_group(storage, "file", "Files of a share");
     add_group(storage, "blob", "Files of a container");
 });

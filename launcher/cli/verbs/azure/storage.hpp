@@ -27,7 +27,7 @@ struct AccountOptions {
     std::optional<std::string> timeout;
 };
 
-void add_account_options(CLI::App& leaf, AccountOptions& options);
+void add_account_options(Parser leaf, AccountOptions& options);
 
 // The two kinds of storage in an account, with the words of their commands.
 enum class StoreKind { share, container };

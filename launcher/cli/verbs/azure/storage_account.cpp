@@ -189,36 +189,36 @@ Answer account_keys(const AccountVerbOptions& options) {
     return Outcome{Value(Value::Array{}), {}};
 }
 
-void add_name(CLI::App& leaf, AccountVerbOptions& options, const std::string& names = "--name,-n") {
+void add_name(Parser leaf, AccountVerbOptions& options, const std::string& names = "--name,-n") {
     leaf.add_option(names, options.name, "Name of the storage account")
-        ->type_name("NAME")
-        ->required()
-        ->group(resource_arguments);
+        .type_name("NAME")
+        .required()
+        .group(resource_arguments);
     add_group_option(leaf, options.parents);
 }
 
 }  // namespace
 
-const Verbs registered("storage", 10, [](CommandTree& tree, CLI::App& storage) {
-    auto& group = *add_group(storage, "account", "Manage storage accounts");
+const Verbs registered("storage", 10, [](CommandTree& tree, Parser storage) {
+    const Parser group = add_group(storage, "account", "Manage storage accounts");
     const std::string example = "batchai storage account ";
     const std::string named = " --name mystorage --resource-group team";
     {
         auto [leaf, options] = add_verb(
             tree, group, "create", "Make a storage account: a directory for shares and containers",
             example + "create --sku Standard_LRS" + named, account_create);
-        add_name(*leaf, *options);
-        add_optional(*leaf, "--location,-l", options->location, "Location [the group's]")
-            ->type_name("TEXT");
-        leaf->add_option("--sku", options->sku, "Kept in the record, without effect")
-            ->type_name("SKU")
-            ->capture_default_str();
-        leaf->add_option("--tags", options->tags, "Tags, as key=value")->type_name("TAG");
+        add_name(leaf, *options);
+        add_optional(leaf, "--location,-l", options->location, "Location [the group's]")
+            .type_name("TEXT");
+        leaf.add_option("--sku", options->sku, "Kept in the record, without effect")
+            .type_name("SKU")
+            .show_default();
+        leaf.add_option("--tags", options->tags, "Tags, as key=value").type_name("TAG");
     }
     {
         auto [leaf, options] = add_verb(tree, group, "show", "Show a storage account",
                                         example + "show" + named, account_show);
-        add_name(*leaf, *options);
+        add_name(leaf, *options);
     }
     {
         auto [leaf, options] = add_verb(
@@ -226,29 +226,29 @@ const Verbs registered("storage", 10, [](CommandTree& tree, CLI::App& storage) {
             "List the storage accounts; without a group also those of the site and those that jobs "
             "have made",
             example + "list --output table", account_list);
-        add_group_option(*leaf, options->parents);
+        add_group_option(leaf, options->parents);
     }
     {
         auto [leaf, options] =
             add_verb(tree, group, "delete", "Delete a storage account with all its files",
                      example + "delete --yes" + named, account_delete);
-        add_name(*leaf, *options);
-        leaf->add_flag("--yes,-y", options->yes, "Do not ask for confirmation");
+        add_name(leaf, *options);
+        leaf.add_flag("--yes,-y", options->yes, "Do not ask for confirmation");
     }
     {
         auto [leaf, options] =
             add_verb(tree, group, "check-name", "Say whether a name is valid and free",
                      example + "check-name --name mystorage", account_check_name);
-        leaf->add_option("--name,-n", options->name, "Name of the storage account")
-            ->type_name("NAME")
-            ->required()
-            ->group(resource_arguments);
+        leaf.add_option("--name,-n", options->name, "Name of the storage account")
+            .type_name("NAME")
+            .required()
+            .group(resource_arguments);
     }
-    auto& keys = *add_group(group, "keys", "Keys of a storage account, which has none here");
+    const Parser keys = add_group(group, "keys", "Keys of a storage account, which has none here");
     auto [leaf, options] =
         add_verb(tree, keys, "list", "Print an empty list: directories are opened without a key",
                  example + "keys list --account-name mystorage", account_keys);
-    add_name(*leaf, *options, "--account-name,-n");
+    add_name(leaf, *options, "--account-name,-n");
 });
 
 }  // namespace batchai::cli

@@ -192,17 +192,17 @@ struct Words {
     std::string store;  // "share" or "container"
 };
 
-void add_common(CLI::App& leaf, BatchOptions& options) {
+void add_common(Parser leaf, BatchOptions& options) {
     add_optional(
         leaf, "--pattern", options.pattern,
         "Only paths that match: * stands for any text with its slashes, ? for a byte, [a-z] "
         "for one of these")
-        ->type_name("PATTERN");
+        .type_name("PATTERN");
     leaf.add_flag("--dryrun", options.dry_run, "Only say what would be done");
     add_account_options(leaf, options.account);
 }
 
-void add_upload(CommandTree& tree, CLI::App& group, StoreKind kind, const Words& words) {
+void add_upload(CommandTree& tree, Parser group, StoreKind kind, const Words& words) {
     auto [leaf, options] =
         add_verb(tree, group, "upload-batch",
                  fmt::format("Copy all files below a directory into a {}", words.store),
@@ -211,21 +211,19 @@ void add_upload(CommandTree& tree, CLI::App& group, StoreKind kind, const Words&
                              words.group),
                  upload_batch);
     options->kind = kind;
-    leaf->add_option("--source,-s", options->source, "The directory")
-        ->type_name("FILE")
-        ->required();
-    leaf->add_option("--destination,-d", options->destination,
-                     fmt::format("The {}, or {}/PATH", words.store, words.store))
-        ->type_name("NAME")
-        ->required();
-    add_optional(*leaf, "--destination-path", options->destination_path,
+    leaf.add_option("--source,-s", options->source, "The directory").type_name("FILE").required();
+    leaf.add_option("--destination,-d", options->destination,
+                    fmt::format("The {}, or {}/PATH", words.store, words.store))
+        .type_name("NAME")
+        .required();
+    add_optional(leaf, "--destination-path", options->destination_path,
                  "Directory in it, which is made if it is missing")
-        ->type_name("PATH");
-    leaf->add_flag("--no-progress", options->no_progress, "Do not show how far it is");
-    add_common(*leaf, *options);
+        .type_name("PATH");
+    leaf.add_flag("--no-progress", options->no_progress, "Do not show how far it is");
+    add_common(leaf, *options);
 }
 
-void add_download(CommandTree& tree, CLI::App& group, StoreKind kind, const Words& words) {
+void add_download(CommandTree& tree, Parser group, StoreKind kind, const Words& words) {
     auto [leaf, options] =
         add_verb(tree, group, "download-batch",
                  fmt::format("Copy all files of a {} into a directory", words.store),
@@ -234,18 +232,18 @@ void add_download(CommandTree& tree, CLI::App& group, StoreKind kind, const Word
                              words.group),
                  download_batch);
     options->kind = kind;
-    leaf->add_option("--source,-s", options->source,
-                     fmt::format("The {}, or {}/PATH", words.store, words.store))
-        ->type_name("NAME")
-        ->required();
-    leaf->add_option("--destination,-d", options->destination, "The directory, which must exist")
-        ->type_name("FILE")
-        ->required();
-    leaf->add_flag("--no-progress", options->no_progress, "Do not show how far it is");
-    add_common(*leaf, *options);
+    leaf.add_option("--source,-s", options->source,
+                    fmt::format("The {}, or {}/PATH", words.store, words.store))
+        .type_name("NAME")
+        .required();
+    leaf.add_option("--destination,-d", options->destination, "The directory, which must exist")
+        .type_name("FILE")
+        .required();
+    leaf.add_flag("--no-progress", options->no_progress, "Do not show how far it is");
+    add_common(leaf, *options);
 }
 
-void add_delete(CommandTree& tree, CLI::App& group, StoreKind kind, const Words& words) {
+void add_delete(CommandTree& tree, Parser group, StoreKind kind, const Words& words) {
     auto [leaf, options] =
         add_verb(tree, group, "delete-batch",
                  fmt::format("Delete files of a {}, without asking; directories stay", words.store),
@@ -254,14 +252,14 @@ void add_delete(CommandTree& tree, CLI::App& group, StoreKind kind, const Words&
                              words.group),
                  delete_batch);
     options->kind = kind;
-    leaf->add_option("--source,-s", options->source,
-                     fmt::format("The {}, or {}/PATH", words.store, words.store))
-        ->type_name("NAME")
-        ->required();
-    add_common(*leaf, *options);
+    leaf.add_option("--source,-s", options->source,
+                    fmt::format("The {}, or {}/PATH", words.store, words.store))
+        .type_name("NAME")
+        .required();
+    add_common(leaf, *options);
 }
 
-void add_batch_verbs(CommandTree& tree, CLI::App& group, StoreKind kind) {
+void add_batch_verbs(CommandTree& tree, Parser group, StoreKind kind) {
     const Words words{kind == StoreKind::share ? "file" : "blob", std::string(word_of(kind))};
     add_upload(tree, group, kind, words);
     add_download(tree, group, kind, words);
@@ -270,11 +268,11 @@ void add_batch_verbs(CommandTree& tree, CLI::App& group, StoreKind kind) {
 
 }  // namespace
 
-const Verbs registered_of_share("storage file", 20, [](CommandTree& tree, CLI::App& file) {
+const Verbs registered_of_share("storage file", 20, [](CommandTree& tree, Parser file) {
     add_batch_verbs(tree, file, StoreKind::share);
 });
 
-const Verbs registered_of_container("storage blob", 20, [](CommandTree& tree, CLI::App& blob) {
+const Verbs registered_of_container("storage blob", 20, [](CommandTree& tree, Parser blob) {
     add_batch_verbs(tree, blob, StoreKind::container);
 });
 

@@ -100,60 +100,60 @@ Answer blob_url(const BlobOptions& options) {
 
 using Verb = Answer (*)(const BlobOptions&);
 
-std::pair<CLI::App*, std::shared_ptr<BlobOptions>> add(CommandTree& tree, CLI::App& group,
-                                                       const std::string& verb,
-                                                       const std::string& description, Verb action,
-                                                       const std::string& example) {
+std::pair<Parser, std::shared_ptr<BlobOptions>> add(CommandTree& tree, Parser group,
+                                                    const std::string& verb,
+                                                    const std::string& description, Verb action,
+                                                    const std::string& example) {
     auto added = add_verb(
         tree, group, verb, description,
         fmt::format("batchai storage blob {}{} --container-name data --account-name mystorage",
                     verb, example),
         action);
     auto& [leaf, options] = added;
-    leaf->add_option("--container-name,-c", options->container, "Name of the container")
-        ->type_name("NAME")
-        ->required()
-        ->group(resource_arguments);
-    add_account_options(*leaf, options->account);
+    leaf.add_option("--container-name,-c", options->container, "Name of the container")
+        .type_name("NAME")
+        .required()
+        .group(resource_arguments);
+    add_account_options(leaf, options->account);
     return added;
 }
 
-void add_name(CLI::App& leaf, BlobOptions& options) {
+void add_name(Parser leaf, BlobOptions& options) {
     leaf.add_option("--name,-n", options.name, "Name of the blob, which may have slashes")
-        ->type_name("NAME")
-        ->required()
-        ->group(resource_arguments);
+        .type_name("NAME")
+        .required()
+        .group(resource_arguments);
 }
 
 }  // namespace
 
-const Verbs registered("storage blob", 10, [](CommandTree& tree, CLI::App& group) {
+const Verbs registered("storage blob", 10, [](CommandTree& tree, Parser group) {
     const std::string named = " --name model/weights.h5";
     {
         auto [leaf, options] = add(tree, group, "upload", "Copy a file into a container",
                                    blob_upload, " --file weights.h5" + named);
-        add_name(*leaf, *options);
-        leaf->add_option("--file,-f", options->file, "The file")->type_name("FILE")->required();
-        leaf->add_flag("--no-progress", options->no_progress, "Do not show how far it is");
+        add_name(leaf, *options);
+        leaf.add_option("--file,-f", options->file, "The file").type_name("FILE").required();
+        leaf.add_flag("--no-progress", options->no_progress, "Do not show how far it is");
     }
     {
         auto [leaf, options] = add(tree, group, "download", "Copy a file out of a container",
                                    blob_download, " --file weights.h5" + named);
-        add_name(*leaf, *options);
-        leaf->add_option("--file,-f", options->file, "New file, or a directory for it")
-            ->type_name("FILE")
-            ->required();
-        add_range_options(*leaf, options->range);
-        leaf->add_flag("--no-progress", options->no_progress, "Do not show how far it is");
+        add_name(leaf, *options);
+        leaf.add_option("--file,-f", options->file, "New file, or a directory for it")
+            .type_name("FILE")
+            .required();
+        add_range_options(leaf, options->range);
+        leaf.add_flag("--no-progress", options->no_progress, "Do not show how far it is");
     }
     {
         auto [leaf, options] =
             add(tree, group, "list", "List the files of a container", blob_list, "");
-        add_optional(*leaf, "--prefix", options->prefix, "Only names that begin so")
-            ->type_name("TEXT");
-        add_optional(*leaf, "--num-results", options->limit, "At most so many [all]")
-            ->type_name("NUMBER")
-            ->check(CLI::PositiveNumber);
+        add_optional(leaf, "--prefix", options->prefix, "Only names that begin so")
+            .type_name("TEXT");
+        add_optional(leaf, "--num-results", options->limit, "At most so many [all]")
+            .type_name("NUMBER")
+            .positive();
     }
     struct Simple {
         const char* verb;
@@ -166,7 +166,7 @@ const Verbs registered("storage blob", 10, [](CommandTree& tree, CLI::App& group
           Simple{"delete", "Delete a blob, without asking", blob_delete},
           Simple{"url", "Print the URL of a blob", blob_url}}) {
         auto [leaf, options] = add(tree, group, verb, description, action, named);
-        add_name(*leaf, *options);
+        add_name(leaf, *options);
     }
 });
 

@@ -83,8 +83,8 @@ Answer directory_delete(const DirectoryOptions& options) {
 
 }  // namespace
 
-const Verbs registered("storage", 30, [](CommandTree& tree, CLI::App& storage) {
-    auto& group = *add_group(storage, "directory", "Directories of a share");
+const Verbs registered("storage", 30, [](CommandTree& tree, Parser storage) {
+    const Parser group = add_group(storage, "directory", "Directories of a share");
     const auto add = [&](const std::string& verb, const std::string& description,
                          Answer (*action)(const DirectoryOptions&), bool needs_name = true) {
         auto [leaf, options] =
@@ -93,22 +93,22 @@ const Verbs registered("storage", 30, [](CommandTree& tree, CLI::App& storage) {
                                  "--account-name mystorage",
                                  verb),
                      action);
-        leaf->add_option("--name,-n", options->name, "Path of the directory in the share")
-            ->type_name("PATH")
-            ->required(needs_name)
-            ->group(resource_arguments);
-        leaf->add_option("--share-name,-s", options->share, "Name of the share")
-            ->type_name("NAME")
-            ->required()
-            ->group(resource_arguments);
-        add_account_options(*leaf, options->account);
+        leaf.add_option("--name,-n", options->name, "Path of the directory in the share")
+            .type_name("PATH")
+            .required(needs_name)
+            .group(resource_arguments);
+        leaf.add_option("--share-name,-s", options->share, "Name of the share")
+            .type_name("NAME")
+            .required()
+            .group(resource_arguments);
+        add_account_options(leaf, options->account);
         return std::pair(leaf, options);
     };
     {
         auto [leaf, options] =
             add("create", "Make a directory, whose parent must exist", directory_create);
-        leaf->add_flag("--fail-on-exist", options->fail_on_exist,
-                       "Fail if it exists, instead of printing false");
+        leaf.add_flag("--fail-on-exist", options->fail_on_exist,
+                      "Fail if it exists, instead of printing false");
     }
     add("exists", "Say whether a directory exists", directory_exists);
     add("show", "Show a directory", directory_show);
@@ -116,8 +116,8 @@ const Verbs registered("storage", 30, [](CommandTree& tree, CLI::App& storage) {
     {
         auto [leaf, options] =
             add("delete", "Delete a directory, which must be empty", directory_delete);
-        leaf->add_flag("--fail-not-exist", options->fail_not_exist,
-                       "Fail if it does not exist, instead of printing false");
+        leaf.add_flag("--fail-not-exist", options->fail_not_exist,
+                      "Fail if it does not exist, instead of printing false");
     }
 });
 

@@ -97,64 +97,64 @@ Answer file_url_of(const FileOptions& options) {
 
 using Verb = Answer (*)(const FileOptions&);
 
-std::pair<CLI::App*, std::shared_ptr<FileOptions>> add(CommandTree& tree, CLI::App& group,
-                                                       const std::string& verb,
-                                                       const std::string& description, Verb action,
-                                                       const std::string& example) {
+std::pair<Parser, std::shared_ptr<FileOptions>> add(CommandTree& tree, Parser group,
+                                                    const std::string& verb,
+                                                    const std::string& description, Verb action,
+                                                    const std::string& example) {
     auto added = add_verb(
         tree, group, verb, description,
         fmt::format("batchai storage file {} {} --share-name data --account-name mystorage", verb,
                     example),
         action);
     auto& [leaf, options] = added;
-    leaf->add_option("--share-name,-s", options->share, "Name of the share")
-        ->type_name("NAME")
-        ->required()
-        ->group(resource_arguments);
-    add_account_options(*leaf, options->account);
+    leaf.add_option("--share-name,-s", options->share, "Name of the share")
+        .type_name("NAME")
+        .required()
+        .group(resource_arguments);
+    add_account_options(leaf, options->account);
     return added;
 }
 
-void add_path(CLI::App& leaf, FileOptions& options, const std::string& description, bool required) {
+void add_path(Parser leaf, FileOptions& options, const std::string& description, bool required) {
     add_optional(leaf, "--path,-p", options.path, description)
-        ->type_name("PATH")
-        ->required(required)
-        ->group(resource_arguments);
+        .type_name("PATH")
+        .required(required)
+        .group(resource_arguments);
 }
 
 constexpr const char* path_text = "Path of the file in the share";
 
 }  // namespace
 
-const Verbs registered("storage file", 10, [](CommandTree& tree, CLI::App& group) {
+const Verbs registered("storage file", 10, [](CommandTree& tree, Parser group) {
     {
         auto [leaf, options] = add(tree, group, "upload", "Copy a file into a share", file_upload,
                                    "--source train.py --path cifar");
-        leaf->add_option("--source", options->source, "The file")->type_name("FILE")->required();
-        add_path(*leaf, *options,
+        leaf.add_option("--source", options->source, "The file").type_name("FILE").required();
+        add_path(leaf, *options,
                  "Directory in the share, or the file's new path if its last part has a dot [the "
                  "share's own directory]",
                  false);
-        leaf->add_flag("--no-progress", options->no_progress, "Do not show how far it is");
+        leaf.add_flag("--no-progress", options->no_progress, "Do not show how far it is");
     }
     {
         auto [leaf, options] = add(tree, group, "download", "Copy a file out of a share",
                                    file_download, "--path cifar/model.h5");
-        add_path(*leaf, *options, path_text, true);
-        add_optional(*leaf, "--dest", options->destination,
+        add_path(leaf, *options, path_text, true);
+        add_optional(leaf, "--dest", options->destination,
                      "New file, or a directory for it [the current one]")
-            ->type_name("FILE");
-        add_range_options(*leaf, options->range);
-        leaf->add_flag("--no-progress", options->no_progress, "Do not show how far it is");
+            .type_name("FILE");
+        add_range_options(leaf, options->range);
+        leaf.add_flag("--no-progress", options->no_progress, "Do not show how far it is");
     }
     {
         auto [leaf, options] =
             add(tree, group, "list", "List a directory of a share", file_list, "--path cifar");
-        add_path(*leaf, *options, "Path of the directory in the share [the share's own]", false);
-        leaf->add_flag("--exclude-dir", options->exclude_directories, "List only files");
-        add_optional(*leaf, "--num-results", options->limit, "At most so many [all]")
-            ->type_name("NUMBER")
-            ->check(CLI::PositiveNumber);
+        add_path(leaf, *options, "Path of the directory in the share [the share's own]", false);
+        leaf.add_flag("--exclude-dir", options->exclude_directories, "List only files");
+        add_optional(leaf, "--num-results", options->limit, "At most so many [all]")
+            .type_name("NUMBER")
+            .positive();
     }
     const std::string path = "--path cifar/model.h5";
     struct Simple {
@@ -168,7 +168,7 @@ const Verbs registered("storage file", 10, [](CommandTree& tree, CLI::App& group
           Simple{"delete", "Delete a file, without asking", file_delete},
           Simple{"url", "Print the URL of a file", file_url_of}}) {
         auto [leaf, options] = add(tree, group, verb, description, action, path);
-        add_path(*leaf, *options, path_text, true);
+        add_path(leaf, *options, path_text, true);
     }
 });
 

@@ -85,7 +85,7 @@ Answer store_url(const StoreOptions& options) {
     return Outcome{Value(status::file_url(storage.place.directory(options.name))), {}};
 }
 
-void add_verbs(CommandTree& tree, CLI::App& group, StoreKind kind) {
+void add_verbs(CommandTree& tree, Parser group, StoreKind kind) {
     const std::string word(word_of(kind));
     const auto example = fmt::format("batchai storage {} ", word);
     const std::string named = " --name data --account-name mystorage";
@@ -96,44 +96,44 @@ void add_verbs(CommandTree& tree, CLI::App& group, StoreKind kind) {
             example + verb + (has_name ? named : " --account-name mystorage -o table"), action);
         options->kind = kind;
         if (has_name)
-            leaf->add_option("--name,-n", options->name, fmt::format("Name of the {}", word))
-                ->type_name("NAME")
-                ->required()
-                ->group(resource_arguments);
-        add_account_options(*leaf, options->account);
+            leaf.add_option("--name,-n", options->name, fmt::format("Name of the {}", word))
+                .type_name("NAME")
+                .required()
+                .group(resource_arguments);
+        add_account_options(leaf, options->account);
         return std::pair(leaf, options);
     };
     {
         auto [leaf, options] = add("create", fmt::format("Make a {}", word), store_create);
-        leaf->add_flag("--fail-on-exist", options->fail_on_exist,
-                       "Fail if it exists, instead of printing false");
+        leaf.add_flag("--fail-on-exist", options->fail_on_exist,
+                      "Fail if it exists, instead of printing false");
     }
     add("exists", fmt::format("Say whether a {} exists", word), store_exists);
     add("show", fmt::format("Show a {}, with its directory", word), store_show);
     {
         auto [leaf, options] =
             add("list", fmt::format("List the {}s of an account", word), store_list, false);
-        add_optional(*leaf, "--prefix", options->prefix, "Only names that begin so")
-            ->type_name("TEXT");
-        add_optional(*leaf, "--num-results", options->limit, "At most so many [all]")
-            ->type_name("NUMBER")
-            ->check(CLI::PositiveNumber);
+        add_optional(leaf, "--prefix", options->prefix, "Only names that begin so")
+            .type_name("TEXT");
+        add_optional(leaf, "--num-results", options->limit, "At most so many [all]")
+            .type_name("NUMBER")
+            .positive();
     }
     {
         auto [leaf, options] =
             add("delete", fmt::format("Delete a {} with all its files, without asking", word),
                 store_delete);
-        leaf->add_flag("--fail-not-exist", options->fail_not_exist,
-                       "Fail if it does not exist, instead of printing false");
+        leaf.add_flag("--fail-not-exist", options->fail_not_exist,
+                      "Fail if it does not exist, instead of printing false");
     }
     add("url", fmt::format("Print the URL of a {}'s directory", word), store_url);
 }
 
 }  // namespace
 
-const Verbs registered("storage", 20, [](CommandTree& tree, CLI::App& storage) {
-    add_verbs(tree, *add_group(storage, "share", "Manage file shares"), StoreKind::share);
-    add_verbs(tree, *add_group(storage, "container", "Manage blob containers"),
+const Verbs registered("storage", 20, [](CommandTree& tree, Parser storage) {
+    add_verbs(tree, add_group(storage, "share", "Manage file shares"), StoreKind::share);
+    add_verbs(tree, add_group(storage, "container", "Manage blob containers"),
               StoreKind::container);
 });
 

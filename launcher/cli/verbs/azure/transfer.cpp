@@ -45,13 +45,13 @@ base::Result<void> Transfer::download(const storage::Share& share, const std::st
                             copying(source, path));
 }
 
-void add_range_options(CLI::App& leaf, storage::Range& range) {
+void add_range_options(Parser leaf, storage::Range& range) {
     add_optional(leaf, "--start-range", range.first, "First byte to copy, counted from 0")
-        ->type_name("NUMBER")
-        ->check(CLI::NonNegativeNumber);
+        .type_name("NUMBER")
+        .non_negative();
     add_optional(leaf, "--end-range", range.last, "Last byte to copy")
-        ->type_name("NUMBER")
-        ->check(CLI::NonNegativeNumber);
+        .type_name("NUMBER")
+        .non_negative();
 }
 
 std::string download_path(const std::optional<std::string>& destination, const std::string& name) {

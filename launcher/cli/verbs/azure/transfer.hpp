@@ -4,11 +4,10 @@
 #include <optional>
 #include <string>
 
-#include <CLI/App.hpp>
-
 #include "base/error.hpp"
 #include "base/process.hpp"
 #include "cli/output/transfer_progress.hpp"
+#include "cli/tree/parser.hpp"
 #include "storage/share.hpp"
 
 namespace batchai::cli {
@@ -35,7 +34,7 @@ class Transfer {
 };
 
 // Adds --start-range and --end-range.
-void add_range_options(CLI::App& leaf, storage::Range& range);
+void add_range_options(Parser leaf, storage::Range& range);
 
 // Returns where a download goes: `destination` itself, or the file of this name in it if it is a
 // directory. Without a destination, the file is in the current directory.

@@ -43,21 +43,21 @@ Answer list_usages(const UsageOptions& /*options*/) {
     return Outcome{Value(std::move(values)), status::usage_columns};
 }
 
-void add_list(CommandTree& tree, CLI::App& parent, const std::string& name,
+void add_list(CommandTree& tree, Parser parent, const std::string& name,
               const std::string& example) {
     auto [leaf, options] =
         add_verb(tree, parent, name, "Show how many cores of each VM size are in use, by all users",
                  example, list_usages);
-    add_optional(*leaf, "--location,-l", options->location,
+    add_optional(leaf, "--location,-l", options->location,
                  "Accepted without effect: a site has one location")
-        ->type_name("TEXT");
+        .type_name("TEXT");
 }
 
 }  // namespace
 
-const Verbs registered("", 130, [](CommandTree& tree, CLI::App& app) {
+const Verbs registered("", 130, [](CommandTree& tree, Parser app) {
     add_list(tree, app, "list-usages", "batchai list-usages --output table");
-    auto& group = *add_group(app, "usage", "The cores in use, as list-usages shows them");
+    const Parser group = add_group(app, "usage", "The cores in use, as list-usages shows them");
     add_list(tree, group, "list", "batchai usage list --output table");
 });
 
