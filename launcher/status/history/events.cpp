@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/record.hpp"
 #include "job/syntax/utf8.hpp"
 #include "record/ended_by.hpp"
 #include "status/history/phases.hpp"

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/record.hpp"
 #include "record/ended_by.hpp"
 
 namespace batchai::status {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "base/record.hpp"
 #include "job/syntax/utf8.hpp"
 #include "record/ended_by.hpp"
 

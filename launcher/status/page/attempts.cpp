@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/record.hpp"
 #include "record/ended_by.hpp"
 #include "status/history/phases.hpp"
 #include "status/page/html.hpp"

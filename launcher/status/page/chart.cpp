@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/record.hpp"
 #include "job/syntax/utf8.hpp"
 #include "record/ended_by.hpp"
 #include "status/page/axis.hpp"
