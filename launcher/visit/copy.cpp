@@ -391,31 +391,43 @@ base::Result<int> copy_from_node(const RunningJob& running, const CopyWish& wish
         into.name = stream->name;
     }
     CopyProgress progress;
-    Unpacker unpacker(std::move(into.directory), stream->name, into.name,
-                      [&](const std::string& remark) {
-                          progress.clear();
-                          cli::say(remark);
-                      });
-    TRY(unpacker.feed(stream->rest));
+    std::string_view rest = stream->rest;
     std::string chunk(256UL << 10U, '\0');
-    while (true) {
-        if (!wait_for(step, signals, step.output(), POLLIN)) return interrupted;
-        const ssize_t count = read(step.output(), chunk.data(), chunk.size());
-        if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) break;
-        TRY(unpacker.feed(std::string_view(chunk).substr(0, static_cast<std::size_t>(count))));
-        progress.show(unpacker.bytes());
-    }
-    const auto [code, stopped] = step.wait(signals);
+    bool stopped = false;
+    const auto more = [&]() -> std::string_view {
+        if (!rest.empty()) return std::exchange(rest, {});
+        while (true) {
+            stopped = stopped || !wait_for(step, signals, step.output(), POLLIN);
+            if (stopped) return {};
+            const ssize_t count = read(step.output(), chunk.data(), chunk.size());
+            if (count < 0 && errno == EINTR) continue;
+            return std::string_view(chunk).substr(
+                0, static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+        }
+    };
+    const UnpackPlace place{
+        .directory = std::move(into.directory), .top = stream->name, .name = into.name};
+    const auto unpacked = unpack(
+        place, more,
+        [&](const std::string& remark) {
+            progress.clear();
+            cli::say(remark);
+        },
+        [&](std::uint64_t bytes) { progress.show(bytes); });
     if (stopped) return interrupted;
+    TRY(unpacked);
+    const auto [code, stopped_at_end] = step.wait(signals);
+    if (stopped_at_end) return interrupted;
     progress.clear();
-    if (code != 0 && unpacker.files() == 0)
+    if (code != 0 && unpacked->files == 0)
         return tl::unexpected(complaint(code, there, wish.place.node, step.said()));
-    TRY(unpacker.finish());
+    if (!unpacked->complete)
+        return base::fail("the copy ended before it was complete",
+                          place.directory.path + '/' + place.name);
     if (code != 0)
         cli::say(fmt::format("not all of {} on {} could be copied:\n{}", there, wish.place.node,
                              step.said()));
-    return code != 0 || unpacker.passed_over() ? 1 : 0;
+    return code != 0 || unpacked->passed_over ? 1 : 0;
 }
 
 base::Result<int> copy_to_node(const RunningJob& running, const CopyWish& wish) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
 #include "tests/fuzz/promise.hpp"
 #include "visit/tar/reader.hpp"
@@ -12,26 +13,24 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     using namespace batchai::visit;
     using batchai::fuzz::promise;
     std::string_view bytes(reinterpret_cast<const char*>(data), size);
-    TarReader reader;
-    std::uint64_t left = 0;
-    while (!bytes.empty()) {
-        const std::size_t step = std::min<std::size_t>(bytes.size(), 700);
-        reader.feed(bytes.substr(0, step));
-        bytes.remove_prefix(step);
+    TarReader reader([&] {
+        const std::string_view some = bytes.substr(0, 700);
+        bytes.remove_prefix(some.size());
+        return some;
+    });
+    while (true) {
+        const auto entry = reader.next();
+        if (!entry || !*entry) return 0;
+        promise((*entry)->mode <= 0777U);
+        std::uint64_t at = 0;
         while (true) {
-            const auto found = reader.next();
-            if (!found || *found == TarReader::Found::end) return 0;
-            if (*found == TarReader::Found::nothing) break;
-            if (*found == TarReader::Found::entry) {
-                promise(left == 0);
-                left = reader.entry().size;
-                promise(reader.entry().mode <= 0777U);
-                continue;
-            }
-            // No contents without a size, and no more than that.
-            promise(!reader.contents().empty() && reader.contents().size() <= left);
-            left -= reader.contents().size();
+            const auto contents = reader.contents();
+            if (!contents) return 0;
+            if (!*contents) break;
+            // Each part comes after the one before, and none is beyond the size of a file.
+            promise((*contents)->at >= at);
+            at = (*contents)->at + (*contents)->bytes.size();
+            promise((*entry)->kind != TarKind::file || at <= (*entry)->size);
         }
     }
-    return 0;
 }

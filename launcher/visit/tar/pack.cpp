@@ -4,15 +4,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <system_error>
 
+#include <archive.h>
+#include <archive_entry.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.hpp"
-#include "visit/tar/writer.hpp"
 
 namespace batchai::visit {
 
@@ -21,11 +23,32 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::size_t chunk_bytes = 256UL << 10U;
 
+using Write = std::function<bool(std::string_view)>;
+
+la_ssize_t pass_on(archive* /*writer*/, void* write, const void* bytes,
+                   std::size_t length) noexcept {
+    const std::string_view text(static_cast<const char*>(bytes), length);
+    return (*static_cast<const Write*>(write))(text) ? static_cast<la_ssize_t>(length) : -1;
+}
+
+// libarchive writes the end of a stream when it is freed, unless it has been told that the stream
+// has failed.
+void fail_and_free(archive* writer) {
+    archive_write_fail(writer);
+    archive_write_free(writer);
+}
+
 class Packer {
   public:
-    Packer(const std::function<bool(std::string_view)>& write,
-           const std::function<void(const std::string&)>& remark)
-        : write_(write), remark_(remark), chunk_(chunk_bytes, '\0') {}
+    Packer(Write write, const std::function<void(const std::string&)>& remark)
+        : write_(std::move(write)), remark_(remark), chunk_(chunk_bytes, '\0') {
+        archive* const writer = archive_.get();
+        // Every tar(1) reads this form.
+        archive_write_set_format_gnutar(writer);
+        archive_write_set_bytes_per_block(writer, 0);
+        archive_write_set_bytes_in_last_block(writer, 1);
+        archive_write_open(writer, &write_, nullptr, pass_on, nullptr);
+    }
 
     base::Result<void> add(const fs::path& path, const std::string& name) {
         // A FIFO must not stop us here.
@@ -39,16 +62,27 @@ class Packer {
         return pass_over(path, "it is neither a file nor a directory");
     }
     base::Result<void> add_empty_directory(const std::string& name) {
-        return send(
-            tar_header({.name = name, .kind = TarKind::directory, .size = 0, .mode = 0700}));
+        return add_header(name, AE_IFDIR, 0, 0700);
     }
-    base::Result<void> finish() { return send(tar_end()); }
+    base::Result<void> finish() { return taken(archive_write_close(archive_.get()) == ARCHIVE_OK); }
     [[nodiscard]] const Packed& packed() const { return packed_; }
 
   private:
-    base::Result<void> send(std::string_view bytes) {
-        if (write_(bytes)) return {};
+    static base::Result<void> taken(bool all) {
+        if (all) return {};
         return base::fail("the node does not take any more");
+    }
+
+    // The owner is not in it.
+    base::Result<void> add_header(const std::string& name, unsigned int kind, std::int64_t size,
+                                  mode_t mode) {
+        const std::unique_ptr<archive_entry, decltype(&archive_entry_free)> entry(
+            archive_entry_new(), archive_entry_free);
+        archive_entry_set_pathname(entry.get(), name.c_str());
+        archive_entry_set_filetype(entry.get(), kind);
+        archive_entry_set_size(entry.get(), size);
+        archive_entry_set_perm(entry.get(), mode & 0777U);
+        return taken(archive_write_header(archive_.get(), entry.get()) >= ARCHIVE_WARN);
     }
 
     base::Result<void> pass_over(const fs::path& path, std::string_view why) {
@@ -61,8 +95,7 @@ class Packer {
     base::Result<void> add_file(const base::FileDescriptor& file, const struct stat& status,
                                 const fs::path& path, const std::string& name) {
         const auto size = static_cast<std::uint64_t>(status.st_size);
-        TRY(send(tar_header(
-            {.name = name, .kind = TarKind::file, .size = size, .mode = status.st_mode & 0777U})));
+        TRY(add_header(name, AE_IFREG, status.st_size, status.st_mode));
         std::uint64_t left = size;
         while (left > 0) {
             const auto most =
@@ -70,7 +103,8 @@ class Packer {
             const ssize_t count = read(file.get(), chunk_.data(), most);
             if (count < 0 && errno == EINTR) continue;
             if (count <= 0) break;
-            TRY(send(std::string_view(chunk_).substr(0, static_cast<std::size_t>(count))));
+            TRY(taken(archive_write_data(archive_.get(), chunk_.data(),
+                                         static_cast<std::size_t>(count)) == count));
             left -= static_cast<std::uint64_t>(count);
         }
         if (left > 0)
@@ -78,15 +112,12 @@ class Packer {
                               path.string());
         packed_.bytes += size;
         ++packed_.files;
-        return send(tar_padding(size));
+        return taken(archive_write_finish_entry(archive_.get()) == ARCHIVE_OK);
     }
 
     base::Result<void> add_directory(const struct stat& status, const fs::path& path,
                                      const std::string& name) {
-        TRY(send(tar_header({.name = name,
-                             .kind = TarKind::directory,
-                             .size = 0,
-                             .mode = status.st_mode & 0777U})));
+        TRY(add_header(name, AE_IFDIR, 0, status.st_mode));
         std::error_code code;
         std::vector<fs::directory_entry> entries;
         fs::directory_iterator entry(path, code);
@@ -105,7 +136,8 @@ class Packer {
         return {};
     }
 
-    const std::function<bool(std::string_view)>& write_;
+    Write write_;
+    std::unique_ptr<archive, decltype(&fail_and_free)> archive_{archive_write_new(), fail_and_free};
     const std::function<void(const std::string&)>& remark_;
     std::string chunk_;
     Packed packed_;

@@ -1,95 +1,48 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "visit/tar/reader.hpp"
 
-#include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
-
-#include "base/text.hpp"
+#include <archive.h>
+#include <archive_entry.h>
 
 namespace batchai::visit {
 
 namespace {
 
-constexpr std::size_t longest_name = 65536;
-constexpr std::uint64_t largest_size = std::uint64_t{1} << 60U;
+constexpr std::uint64_t tar_block = 512;
+// Two empty blocks end a stream.
+constexpr la_int64_t length_of_end = 1024;
 
-struct Place {
-    std::size_t at;
-    std::size_t length;
-};
-constexpr Place name_place{0, 100};
-constexpr Place mode_place{100, 8};
-constexpr Place size_place{124, 12};
-constexpr Place checksum_place{148, 8};
-constexpr std::size_t type_at = 156;
-constexpr Place magic_place{257, 5};
-constexpr Place prefix_place{345, 155};
-
-tl::unexpected<base::Error> damaged(const std::string& what) {
-    return base::fail("what the node sends is not a tar archive: " + what);
+la_ssize_t read_more(archive* /*reader*/, void* source, const void** bytes) noexcept {
+    const std::string_view more = (*static_cast<TarReader::Source*>(source))();
+    *bytes = more.data();
+    return static_cast<la_ssize_t>(more.size());
 }
 
-std::string_view field(std::string_view block, Place place) {
-    return block.substr(place.at, place.length);
+bool is_fine(int status) {
+    // A warning is of a time, an owner or a name in a character set that the locale lacks, which
+    // keeps its bytes.
+    return status == ARCHIVE_OK || status == ARCHIVE_WARN;
 }
 
-std::string text_of(std::string_view bytes) {
-    return std::string(bytes.substr(0, bytes.find('\0')));
-}
-
-// Octal digits, or a number in base 256 if the first bit is set.
-std::optional<std::uint64_t> number_of(std::string_view bytes) {
-    if ((static_cast<unsigned char>(bytes.front()) & 0x80U) != 0) {
-        std::uint64_t number = static_cast<unsigned char>(bytes.front()) & 0x7FU;
-        for (const char byte : bytes.substr(1)) {
-            if (number > largest_size) return std::nullopt;
-            number = (number << 8U) | static_cast<unsigned char>(byte);
-        }
-        return number;
-    }
-    const std::string digits = text_of(bytes);
-    const std::string_view trimmed = base::trim(digits);
-    return trimmed.empty() ? 0 : base::number_in<std::uint64_t>(trimmed, 8);
-}
-
-bool is_empty(std::string_view block) {
-    return std::all_of(block.begin(), block.end(), [](char byte) { return byte == '\0'; });
-}
-
-bool has_right_checksum(std::string_view block) {
-    const auto expected = number_of(field(block, checksum_place));
-    std::uint64_t sum = 0;
-    for (std::size_t i = 0; i < block.size(); ++i) {
-        const bool of_checksum =
-            i >= checksum_place.at && i < checksum_place.at + checksum_place.length;
-        sum += of_checksum ? static_cast<unsigned char>(' ') : static_cast<unsigned char>(block[i]);
-    }
-    return expected == sum;
-}
-
-std::uint64_t padding_after(std::uint64_t size) {
-    return (tar_block - size % tar_block) % tar_block;
-}
-
-TarKind kind_of(char type) {
-    switch (type) {
-        case '0':
-        case '\0':
-        case '7':
+TarKind kind_of(archive_entry* entry) {
+    if (archive_entry_hardlink(entry) != nullptr) return TarKind::link;
+    switch (archive_entry_filetype(entry)) {
+        case AE_IFREG:
             return TarKind::file;
-        case '5':
+        case AE_IFDIR:
             return TarKind::directory;
-        case '1':
-        case '2':
+        case AE_IFLNK:
             return TarKind::link;
         default:
             return TarKind::other;
     }
 }
 
-std::string without_slashes(std::string name) {
+std::string name_of(archive_entry* entry) {
+    const char* const text = archive_entry_pathname(entry);
+    std::string name = text == nullptr ? "" : text;
     while (name.size() > 1 && name.ends_with('/'))
         name.pop_back();
     return name;
@@ -97,119 +50,64 @@ std::string without_slashes(std::string name) {
 
 }  // namespace
 
-void TarReader::feed(std::string_view bytes) {
-    buffer_.erase(0, at_);
-    at_ = 0;
-    buffer_ += bytes;
+void TarReader::Free::operator()(archive* reader) const {
+    archive_read_free(reader);
 }
 
-base::Result<TarReader::Found> TarReader::next() {
-    if (left_ > 0) {
-        const std::size_t there = buffer_.size() - at_;
-        if (there == 0) return Found::nothing;
-        const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(left_, there));
-        contents_ = std::string_view(buffer_).substr(at_, length);
-        at_ += length;
-        left_ -= length;
-        return Found::contents;
-    }
-    if (padding_ > 0) {
-        const auto length =
-            static_cast<std::size_t>(std::min<std::uint64_t>(padding_, buffer_.size() - at_));
-        at_ += length;
-        padding_ -= length;
-        if (padding_ > 0) return Found::nothing;
-    }
-    return next_header();
+TarReader::TarReader(Source source)
+    : source_([this, source = std::move(source)] {
+          const std::string_view more = source();
+          received_ += more.size();
+          return more;
+      }),
+      archive_(archive_read_new()) {
+    archive_read_support_format_tar(archive_.get());
+    archive_read_support_format_empty(archive_.get());
+    // A failure is told again by next().
+    archive_read_open(archive_.get(), &source_, nullptr, read_more, nullptr);
 }
 
-base::Result<TarReader::Found> TarReader::next_header() {
-    while (true) {
-        const std::string_view rest = std::string_view(buffer_).substr(at_);
-        if (long_type_ != 0) {
-            const std::uint64_t whole = long_size_ + padding_after(long_size_);
-            if (rest.size() < whole) return Found::nothing;
-            TRY(take_long(rest.substr(0, static_cast<std::size_t>(long_size_))));
-            at_ += static_cast<std::size_t>(whole);
-            long_type_ = 0;
-            continue;
-        }
-        if (rest.size() < tar_block) return Found::nothing;
-        const std::string_view block = rest.substr(0, tar_block);
-        at_ += tar_block;
-        if (is_empty(block)) {
-            if (++empty_blocks_ == 2) return Found::end;
-            continue;
-        }
-        if (empty_blocks_ != 0) return damaged("something follows its end");
-        const auto found = TRY(read_header(block));
-        if (found == Found::entry) return found;
-    }
+base::Result<void> TarReader::fault() {
+    const char* const said = archive_error_string(archive_.get());
+    const std::string text = said == nullptr ? "it cannot be read" : said;
+    // libarchive recognizes the format by the first header.
+    cut_off_ = text.starts_with("Truncated") || received_ < tar_block;
+    if (cut_off_) return {};
+    return base::fail("what the node sends is not a tar archive: " + text);
 }
 
-base::Result<TarReader::Found> TarReader::read_header(std::string_view block) {
-    if (!has_right_checksum(block)) return damaged("a header has the wrong checksum");
-    const auto size = number_of(field(block, size_place));
-    if (!size || *size > largest_size) return damaged("a header has an impossible size");
-    const char type = block[type_at];
-    if (type == 'L' || type == 'K' || type == 'x' || type == 'g') {
-        if (*size > longest_name) return damaged("a name is too long");
-        long_type_ = type;
-        long_size_ = *size;
-        return Found::nothing;
+base::Result<std::optional<TarEntry>> TarReader::next() {
+    archive_entry* entry = nullptr;
+    const int status = archive_read_next_header(archive_.get(), &entry);
+    if (status == ARCHIVE_EOF) {
+        cut_off_ = archive_filter_bytes(archive_.get(), 0) <
+                   archive_read_header_position(archive_.get()) + length_of_end;
+        return std::nullopt;
     }
-    std::string name = text_of(field(block, name_place));
-    const std::string prefix = text_of(field(block, prefix_place));
-    // The old format of GNU has other things in the place of the prefix, and "ustar " as its magic.
-    const bool is_ustar = field(block, magic_place) == "ustar" && block[magic_place.at + 5] == '\0';
-    if (is_ustar && !prefix.empty()) name = prefix + '/' + name;
-    entry_ = {
-        .name = without_slashes(next_name_.value_or(name)),
-        .kind = kind_of(type),
-        .size = 0,
-        .mode = static_cast<unsigned int>(number_of(field(block, mode_place)).value_or(0) & 0777U)};
-    // In the oldest format, a directory is a file whose name ends with a slash.
-    if (entry_.kind == TarKind::file && next_name_.value_or(name).ends_with('/'))
-        entry_.kind = TarKind::directory;
-    const std::uint64_t bytes = next_size_.value_or(*size);
-    next_name_.reset();
-    next_size_.reset();
-    if (entry_.kind == TarKind::file) entry_.size = bytes;
-    // Links and directories have no contents, whatever their size says.
-    if (entry_.kind == TarKind::file || entry_.kind == TarKind::other) {
-        left_ = entry_.kind == TarKind::file ? bytes : 0;
-        padding_ =
-            entry_.kind == TarKind::file ? padding_after(bytes) : bytes + padding_after(bytes);
+    if (!is_fine(status)) {
+        TRY(fault());
+        return std::nullopt;
     }
-    return Found::entry;
+    TarEntry out{.name = name_of(entry),
+                 .kind = kind_of(entry),
+                 .size = 0,
+                 .mode = static_cast<unsigned int>(archive_entry_perm(entry) & 0777U)};
+    if (out.kind == TarKind::file) out.size = static_cast<std::uint64_t>(archive_entry_size(entry));
+    return out;
 }
 
-base::Result<void> TarReader::take_long(std::string_view text) {
-    if (long_type_ == 'L') next_name_ = text_of(text);
-    if (long_type_ == 'x') return take_pax(text);
-    return {};
-}
-
-// Lines "LENGTH KEY=VALUE\n", where LENGTH counts the whole line.
-base::Result<void> TarReader::take_pax(std::string_view text) {
-    while (!text.empty()) {
-        const std::size_t space = text.find(' ');
-        const auto length = base::number_in<std::size_t>(text.substr(0, space));
-        if (space == std::string_view::npos || !length || *length > text.size() ||
-            *length < space + 2 || text[*length - 1] != '\n')
-            return damaged("an extended header cannot be read");
-        const std::string_view line = text.substr(space + 1, *length - space - 2);
-        text.remove_prefix(*length);
-        const std::size_t equals = line.find('=');
-        if (equals == std::string_view::npos) return damaged("an extended header has no value");
-        const std::string_view value = line.substr(equals + 1);
-        if (line.substr(0, equals) == "path") next_name_ = std::string(value);
-        if (line.substr(0, equals) != "size") continue;
-        next_size_ = base::number_in<std::uint64_t>(value);
-        if (!next_size_ || *next_size_ > largest_size)
-            return damaged("a header has an impossible size");
+base::Result<std::optional<TarReader::Contents>> TarReader::contents() {
+    const void* bytes = nullptr;
+    std::size_t length = 0;
+    la_int64_t at = 0;
+    const int status = archive_read_data_block(archive_.get(), &bytes, &length, &at);
+    if (status == ARCHIVE_EOF) return std::nullopt;
+    if (!is_fine(status)) {
+        TRY(fault());
+        return std::nullopt;
     }
-    return {};
+    return Contents{.bytes = {static_cast<const char*>(bytes), length},
+                    .at = static_cast<std::uint64_t>(at)};
 }
 
 }  // namespace batchai::visit

@@ -3,17 +3,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/error.hpp"
 
-// The stream of tar(1): that of POSIX, with the long names of GNU and of pax. No files are touched
-// here.
-namespace batchai::visit {
+struct archive;
 
-inline constexpr std::size_t tar_block = 512;
+// The stream of tar(1), as libarchive reads it. No files are touched here.
+namespace batchai::visit {
 
 enum class TarKind : std::uint8_t { file, directory, link, other };
 
@@ -26,40 +27,43 @@ struct TarEntry {
     bool operator==(const TarEntry&) const = default;
 };
 
-// Takes a stream apart. Call next() until it needs more bytes.
 class TarReader {
   public:
-    void feed(std::string_view bytes);
+    // Returns the next bytes of the stream, which stay there until the next call. It has ended if
+    // there are none.
+    using Source = std::function<std::string_view()>;
 
-    enum class Found {
-        nothing,   // more bytes are needed
-        entry,     // entry() is the next one
-        contents,  // contents() are more bytes of the entry
-        end,       // the stream is complete
+    explicit TarReader(Source source);
+    TarReader(const TarReader&) = delete;
+    TarReader& operator=(const TarReader&) = delete;
+    ~TarReader() = default;
+
+    // Returns the next entry, or nothing at the end of the stream. It is an error if the stream is
+    // not one of tar.
+    [[nodiscard]] base::Result<std::optional<TarEntry>> next();
+
+    struct Contents {
+        std::string_view bytes;
+        std::uint64_t at = 0;  // their place in the file; what is left out is zero
     };
-    [[nodiscard]] base::Result<Found> next();
-    [[nodiscard]] const TarEntry& entry() const { return entry_; }
-    [[nodiscard]] std::string_view contents() const { return contents_; }
-    // Returns whether the contents of the last entry are complete.
-    [[nodiscard]] bool is_between_entries() const { return left_ == 0; }
+    // Returns more of the contents of the entry, or nothing after the last.
+    [[nodiscard]] base::Result<std::optional<Contents>> contents();
+
+    // Returns whether the stream has ended without its end: in the contents of a file, or before
+    // the two empty blocks that come last.
+    [[nodiscard]] bool is_cut_off() const { return cut_off_; }
 
   private:
-    [[nodiscard]] base::Result<Found> next_header();
-    [[nodiscard]] base::Result<Found> read_header(std::string_view block);
-    [[nodiscard]] base::Result<void> take_long(std::string_view text);
-    [[nodiscard]] base::Result<void> take_pax(std::string_view text);
+    struct Free {
+        void operator()(archive* reader) const;
+    };
+    // Returns the error of a call that failed; none if the stream was only cut off.
+    [[nodiscard]] base::Result<void> fault();
 
-    std::string buffer_;
-    std::size_t at_ = 0;
-    TarEntry entry_;
-    std::string_view contents_;
-    std::uint64_t left_ = 0;     // of the contents of the entry
-    std::uint64_t padding_ = 0;  // after them
-    char long_type_ = 0;         // of a header that describes the next one, whose text is read
-    std::uint64_t long_size_ = 0;
-    std::optional<std::string> next_name_;
-    std::optional<std::uint64_t> next_size_;
-    int empty_blocks_ = 0;
+    std::uint64_t received_ = 0;
+    Source source_;
+    std::unique_ptr<archive, Free> archive_;
+    bool cut_off_ = false;
 };
 
 }  // namespace batchai::visit

@@ -3,6 +3,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include <fcntl.h>
@@ -41,123 +43,143 @@ mode_t usual_mode(unsigned int mode) {
     return mode & ~mask & 0777U;
 }
 
+// A file that has another name until it is complete, and none if it never is.
+class NewFile {
+  public:
+    NewFile(const base::Root& root, const std::string& path)
+        : shown_(root.path + '/' + path),
+          name_(name_in_parent(path)),
+          directory_(
+              base::open_beneath(root.directory.get(), parent_of(path), O_PATH | O_DIRECTORY)) {
+        if (directory_.valid())
+            file_ =
+                base::open_beneath(directory_.get(), temporary_, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    }
+    NewFile(const NewFile&) = delete;
+    NewFile& operator=(const NewFile&) = delete;
+    ~NewFile() {
+        if (made_ && !complete_) unlinkat(directory_.get(), temporary_.c_str(), 0);
+    }
+
+    [[nodiscard]] base::Result<void> check() {
+        made_ = file_.valid();
+        return made_ ? base::Result<void>() : cannot_write(shown_);
+    }
+    [[nodiscard]] base::Result<void> write(const TarReader::Contents& contents) const {
+        if (lseek(file_.get(), static_cast<off_t>(contents.at), SEEK_SET) < 0 ||
+            !base::write_all(file_.get(), contents.bytes))
+            return cannot_write(shown_);
+        return {};
+    }
+    // A directory of this name stays, and a link is replaced, not followed.
+    [[nodiscard]] base::Result<void> complete(const TarEntry& entry) {
+        if (ftruncate(file_.get(), static_cast<off_t>(entry.size)) != 0 ||
+            fchmod(file_.get(), usual_mode(entry.mode)) != 0 || !file_.close() ||
+            renameat(directory_.get(), temporary_.c_str(), directory_.get(), name_.c_str()) != 0)
+            return cannot_write(shown_);
+        complete_ = true;
+        return {};
+    }
+
+  private:
+    std::string shown_;
+    std::string name_;
+    std::string temporary_ = ".batchai-" + base::random_uuid();
+    base::FileDescriptor directory_;
+    base::FileDescriptor file_;
+    bool made_ = false;
+    bool complete_ = false;
+};
+
+class Unpacker {
+  public:
+    Unpacker(const UnpackPlace& place, const TarReader::Source& source,
+             const std::function<void(const std::string&)>& remark,
+             const std::function<void(std::uint64_t)>& told)
+        : place_(place), reader_(source), remark_(remark), told_(told) {}
+
+    base::Result<Unpacked> run() {
+        while (const auto entry = TRY(reader_.next())) {
+            const auto path = path_of(entry->name);
+            if (!path)
+                pass_over(entry->name, "its name leads elsewhere");
+            else if (entry->kind == TarKind::link)
+                pass_over(entry->name, "it is a link");
+            else if (entry->kind == TarKind::other)
+                pass_over(entry->name, "it is neither a file nor a directory");
+            else if (entry->kind == TarKind::file)
+                TRY(write_file(*entry, *path));
+            else
+                TRY(make_directory(*entry, *path));
+        }
+        out_.complete = !reader_.is_cut_off();
+        return out_;
+    }
+
+  private:
+    void pass_over(const std::string& name, std::string_view why) {
+        out_.passed_over = true;
+        remark_(fmt::format("{} was not copied: {}", name, why));
+    }
+
+    // Returns the path of an entry below the directory; nothing if it may not be there.
+    [[nodiscard]] std::optional<std::string> path_of(const std::string& name) const {
+        std::string_view rest = name;
+        while (rest.starts_with("./"))
+            rest.remove_prefix(2);
+        if (rest == place_.top) return place_.name;
+        if (!rest.starts_with(place_.top + '/')) return std::nullopt;
+        rest.remove_prefix(place_.top.size() + 1);
+        if (!base::is_plain_relative(rest)) return std::nullopt;
+        return fmt::format("{}/{}", place_.name, rest);
+    }
+
+    base::Result<void> make_directory(const TarEntry& entry, const std::string& path) const {
+        const int root = place_.directory.directory.get();
+        // Others of the user's programs must be able to write to it, or nothing could be copied
+        // there.
+        const auto parent = base::open_beneath(root, parent_of(path), O_PATH | O_DIRECTORY);
+        const std::string shown = place_.directory.path + '/' + path;
+        if (!parent.valid()) return cannot_write(shown);
+        const mode_t mode = usual_mode(entry.mode | 0700U);
+        if (mkdirat(parent.get(), name_in_parent(path).c_str(), mode) != 0 && errno != EEXIST)
+            return cannot_write(shown);
+        if (!base::open_beneath(root, path, O_PATH | O_DIRECTORY).valid())
+            return cannot_write(shown);
+        return {};
+    }
+
+    base::Result<void> write_file(const TarEntry& entry, const std::string& path) {
+        NewFile file(place_.directory, path);
+        TRY(file.check());
+        while (const auto contents = TRY(reader_.contents())) {
+            TRY(file.write(*contents));
+            bytes_ += contents->bytes.size();
+            if (told_) told_(bytes_);
+        }
+        if (reader_.is_cut_off()) return {};
+        ++out_.files;
+        return file.complete(entry);
+    }
+
+    const UnpackPlace& place_;
+    TarReader reader_;
+    const std::function<void(const std::string&)>& remark_;
+    const std::function<void(std::uint64_t)>& told_;
+    std::uint64_t bytes_ = 0;
+    Unpacked out_;
+};
+
 }  // namespace
 
-Unpacker::Unpacker(base::Root into, std::string top, std::string name, Remark remark)
-    : into_(std::move(into)),
-      top_(std::move(top)),
-      name_(std::move(name)),
-      remark_(std::move(remark)) {}
-
-Unpacker::~Unpacker() {
-    if (open_) unlinkat(open_->directory.get(), open_->temporary.c_str(), 0);
-}
-
-void Unpacker::pass_over(const std::string& name, std::string_view why) {
-    passed_over_ = true;
-    remark_(fmt::format("{} was not copied: {}", name, why));
-}
-
-std::optional<std::string> Unpacker::path_of(const std::string& name) const {
-    std::string_view rest = name;
-    while (rest.starts_with("./"))
-        rest.remove_prefix(2);
-    if (rest == top_) return name_;
-    if (!rest.starts_with(top_ + '/')) return std::nullopt;
-    rest.remove_prefix(top_.size() + 1);
-    if (!base::is_plain_relative(rest) || rest.find('\0') != std::string_view::npos)
-        return std::nullopt;
-    return fmt::format("{}/{}", name_, rest);
-}
-
-base::Result<void> Unpacker::feed(std::string_view bytes) {
+base::Result<Unpacked> unpack(const UnpackPlace& place, const TarReader::Source& source,
+                              const std::function<void(const std::string&)>& remark,
+                              const std::function<void(std::uint64_t)>& told) {
+    const auto out = Unpacker(place, source, remark, told).run();
     // What follows the end pads the last record of the stream.
-    if (ended_) return {};
-    reader_.feed(bytes);
-    while (true) {
-        switch (TRY(reader_.next())) {
-            case TarReader::Found::nothing:
-                return {};
-            case TarReader::Found::entry:
-                TRY(begin(reader_.entry()));
-                break;
-            case TarReader::Found::contents:
-                TRY(write(reader_.contents()));
-                break;
-            case TarReader::Found::end:
-                ended_ = true;
-                return {};
-        }
+    while (out && out->complete && !source().empty()) {
     }
-}
-
-base::Result<void> Unpacker::finish() {
-    if (ended_) return {};
-    return base::fail("the copy ended before it was complete", into_.path + '/' + name_);
-}
-
-base::Result<void> Unpacker::begin(const TarEntry& entry) {
-    const auto path = path_of(entry.name);
-    if (!path) {
-        pass_over(entry.name, "its name leads elsewhere");
-        return {};
-    }
-    if (entry.kind == TarKind::link) {
-        pass_over(entry.name, "it is a link");
-        return {};
-    }
-    if (entry.kind == TarKind::other) {
-        pass_over(entry.name, "it is neither a file nor a directory");
-        return {};
-    }
-    if (entry.kind == TarKind::file) return begin_file(entry, *path);
-    // Others of the user's programs must be able to write to it, or nothing could be copied there.
-    const auto parent =
-        base::open_beneath(into_.directory.get(), parent_of(*path), O_PATH | O_DIRECTORY);
-    const std::string shown = into_.path + '/' + *path;
-    if (!parent.valid()) return cannot_write(shown);
-    const mode_t mode = usual_mode(entry.mode | 0700U);
-    if (mkdirat(parent.get(), name_in_parent(*path).c_str(), mode) != 0 && errno != EEXIST)
-        return cannot_write(shown);
-    if (!base::open_beneath(into_.directory.get(), *path, O_PATH | O_DIRECTORY).valid())
-        return cannot_write(shown);
-    return {};
-}
-
-base::Result<void> Unpacker::begin_file(const TarEntry& entry, const std::string& path) {
-    OpenFile file{.directory = base::open_beneath(into_.directory.get(), parent_of(path),
-                                                  O_PATH | O_DIRECTORY),
-                  .file = {},
-                  .temporary = ".batchai-" + base::random_uuid(),
-                  .name = name_in_parent(path),
-                  .path = into_.path + '/' + path,
-                  .left = entry.size,
-                  .mode = entry.mode};
-    if (!file.directory.valid()) return cannot_write(file.path);
-    file.file =
-        base::open_beneath(file.directory.get(), file.temporary, O_WRONLY | O_CREAT | O_EXCL, 0600);
-    if (!file.file.valid()) return cannot_write(file.path);
-    open_ = std::move(file);
-    return open_->left == 0 ? complete() : base::Result<void>();
-}
-
-base::Result<void> Unpacker::write(std::string_view bytes) {
-    if (!open_) return {};
-    if (!base::write_all(open_->file.get(), bytes)) return cannot_write(open_->path);
-    bytes_ += bytes.size();
-    open_->left -= bytes.size();
-    return open_->left == 0 ? complete() : base::Result<void>();
-}
-
-base::Result<void> Unpacker::complete() {
-    // A directory of this name stays, and a link is replaced, not followed.
-    if (fchmod(open_->file.get(), usual_mode(open_->mode)) != 0 || !open_->file.close() ||
-        renameat(open_->directory.get(), open_->temporary.c_str(), open_->directory.get(),
-                 open_->name.c_str()) != 0)
-        return cannot_write(open_->path);
-    open_.reset();
-    ++files_;
-    return {};
+    return out;
 }
 
 }  // namespace batchai::visit
