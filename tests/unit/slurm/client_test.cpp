@@ -111,6 +111,26 @@ TEST_F(FakeSlurm, AProgramThatGivesUpByItselfTellsTheSame) {
     EXPECT_EQ(Client().jobs({"1"}).error().what, "Slurm's controller does not answer");
 }
 
+// Breaks when a job that has just ended cannot be deleted, or a refusal passes for success.
+TEST_F(FakeSlurm, WhatAJobThatHasEndedNoLongerNeedsIsNoFault) {
+    const JobId job = JobId::parse("7").value();
+    const auto refuse = [&](const std::string& name, const std::string& message) {
+        command(name, "echo '" + name + ": error: " + message + "' >&2; exit 1");
+    };
+    refuse("scancel", "Kill job error on job id 7: Invalid job id specified");
+    EXPECT_TRUE(Client().cancel(job));
+    refuse("scancel", "Kill job error on job id 7: Access/permission denied");
+    EXPECT_EQ(Client().cancel(job).error().exit_code, base::ExitCode::refused);
+    refuse("scontrol", "Job is no longer pending execution");
+    EXPECT_TRUE(Client().release(job));
+    EXPECT_THAT(Client().requeue(job).error().what, ::testing::HasSubstr("no longer pending"));
+    refuse("squeue", "slurm_load_jobs error: Invalid job id specified");
+    EXPECT_FALSE(Client().is_queued(job).value());
+    refuse("sacct", "Slurm accounting storage is disabled");
+    EXPECT_FALSE(Client().accounts(job).value());
+    EXPECT_TRUE(Client().jobs({"7"}).value().empty());
+}
+
 TEST_F(FakeSlurm, OfManyJobsTheUsersQueueIsReadAtOnceAndTheRestInPortions) {
     const std::string log = root_.string() + "/asked";
     // The user's queue has the first job, the whole one the last.
