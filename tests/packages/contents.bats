@@ -96,7 +96,7 @@ has() {
     needed=$(dpkg-deb -f "$(deb libmpi-bridge0)" Depends)
     [[ $needed == *libpmix2* && $needed == *libucx0* && $needed == *libc6* ]]
     needed=$(dpkg-deb -f "$(deb batchai)" Depends)
-    [[ $needed == *libpmix2* && $needed == *liblua5.4-0* && $needed == *libc6* ]]
+    [[ $needed == *libpmix2* && $needed == *liblua5.4-0* && $needed == *libarchive13* && $needed == *libc6* ]]
     # The plugin runs in Slurm's processes, whose libraries it must not choose.
     unpack "$plugin"
     run readelf -d "$BATS_TEST_TMPDIR/root/usr/lib/x86_64-linux-gnu/batchai/slurm-$series/batchai.so"
