@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,7 +13,6 @@
 #include "collectives/hierarchical/hierarchical.hpp"
 #include "collectives/node_stage_opening.hpp"
 #include "collectives/select/measurement.hpp"
-#include "collectives/select/selected.hpp"
 #include "collectives/select/selection.hpp"
 #include "core/failure_token.hpp"
 #include "core/log.hpp"
@@ -96,6 +96,11 @@ class CommunicatorImplementation final : public Communicator {
     }
     [[nodiscard]] static shm::Turn turn_of(const Call& call) {
         return {call.name, call.agreement, call.patience};
+    }
+    // The algorithm for all members, without shared memory.
+    template <typename Collective>
+    [[nodiscard]] const Algorithm<Collective>& choose(std::size_t bytes) {
+        return selection_.choose<Collective>(bytes, group().size());
     }
     // Whether the data is long enough for all ranks of a node to use the network, and whether they
     // can.
@@ -223,7 +228,8 @@ Done CommunicatorImplementation::allreduce(const Call& call, const Reduction& re
     }
     if (stage_ == nullptr) {
         Conversation talk = converse(call);
-        return finished(run_allreduce(selection_, talk, reduction, send, recv, count));
+        return finished(choose<Allreduce>(count * reduction.element_bytes)
+                            .run(talk, reduction, send, recv, count));
     }
     return with_hierarchy(call, [&](const Hierarchy& hierarchy) {
         return by_seats(count * reduction.element_bytes)
@@ -238,7 +244,8 @@ Done CommunicatorImplementation::reduce(const Call& call, const Reduction& reduc
     if (auto done = prepare_to_choose(call); !done) return done;
     if (stage_ == nullptr) {
         Conversation talk = converse(call);
-        return finished(run_reduce(selection_, talk, reduction, send, recv, count, root));
+        return finished(choose<Reduce>(count * reduction.element_bytes)
+                            .run(talk, reduction, send, recv, count, root));
     }
     return with_hierarchy(call, [&](const Hierarchy& hierarchy) {
         return by_seats(count * reduction.element_bytes)
@@ -260,7 +267,9 @@ Done CommunicatorImplementation::reduce_scatter(const Call& call, const Reductio
     }
     if (stage_ == nullptr) {
         Conversation talk = converse(call);
-        return finished(run_reduce_scatter(selection_, talk, reduction, send, recv, counts));
+        const std::size_t count = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+        return finished(choose<ReduceScatter>(count * reduction.element_bytes)
+                            .run(talk, reduction, send, recv, counts));
     }
     return with_hierarchy(call, [&](const Hierarchy& hierarchy) {
         return reduce_scatter_by_seats(hierarchy, reduction, send, recv, counts);
@@ -270,13 +279,11 @@ Done CommunicatorImplementation::reduce_scatter(const Call& call, const Reductio
 Done CommunicatorImplementation::allgather(const Call& call, std::span<const Bytes> parts) {
     if (auto done = prepare_to_choose(call); !done) return done;
     if (on_one_node()) return stage_->allgather(turn_of(call), parts);
+    const std::size_t bytes = total_bytes(parts);
     if (stage_ == nullptr) {
         Conversation talk = converse(call);
-        return finished(run_allgather(selection_, talk, parts));
+        return finished(choose<Allgather>(bytes).run(talk, parts));
     }
-    std::size_t bytes = 0;
-    for (const Bytes part : parts)
-        bytes += part.size();
     const auto hosts = static_cast<std::size_t>(layout_.host_count());
     return with_hierarchy(call, [&](const Hierarchy& hierarchy) {
         return bytes <= std::min(hosts * packed_up_to_bytes, options_.share_bytes)
@@ -290,7 +297,7 @@ Done CommunicatorImplementation::broadcast(const Call& call, Bytes data, int roo
     if (on_one_node()) return stage_->broadcast(turn_of(call), data, root);
     if (stage_ == nullptr) {
         Conversation talk = converse(call);
-        return finished(run_broadcast(selection_, talk, data, root));
+        return finished(choose<Broadcast>(data.size()).run(talk, data, root));
     }
     return with_hierarchy(call, [&](const Hierarchy& hierarchy) {
         return by_seats(data.size()) ? broadcast_by_seats(hierarchy, data, root)

@@ -17,6 +17,13 @@ namespace mpi_bridge {
 using Bytes = std::span<std::byte>;
 using ConstBytes = std::span<const std::byte>;
 
+[[nodiscard]] inline std::size_t total_bytes(std::span<const Bytes> parts) {
+    std::size_t bytes = 0;
+    for (const Bytes part : parts)
+        bytes += part.size();
+    return bytes;
+}
+
 // Memory that algorithms keep from call to call, because allocating it anew each time costs more
 // than the work done in it. It grows and never shrinks.
 class Scratch {

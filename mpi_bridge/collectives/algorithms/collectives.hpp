@@ -27,48 +27,15 @@ namespace mpi_bridge {
     return true;
 }
 
-// Reduces `count` values; recv may be send. All ranks get the same bits, in every run.
+// The algorithms that are called by name, in all cases; collectives/select/algorithms.hpp has those
+// to choose from.
 [[nodiscard]] Done allreduce_recursive_doubling(Conversation& talk, const Reducer& reducer,
                                                 const std::byte* send, std::byte* recv,
                                                 std::size_t count);
-[[nodiscard]] Done allreduce_recursive_quadrupling(Conversation& talk, const Reducer& reducer,
-                                                   const std::byte* send, std::byte* recv,
-                                                   std::size_t count);
 // The radix is at least 2.
 [[nodiscard]] Done allreduce_recursive_multiplying(Conversation& talk, const Reducer& reducer,
                                                    const std::byte* send, std::byte* recv,
                                                    std::size_t count, int radix);
-[[nodiscard]] Done allreduce_halving_doubling(Conversation& talk, const Reducer& reducer,
-                                              const std::byte* send, std::byte* recv,
-                                              std::size_t count);
-[[nodiscard]] Done allreduce_direct(Conversation& talk, const Reducer& reducer,
-                                    const std::byte* send, std::byte* recv, std::size_t count);
-[[nodiscard]] Done allreduce_ring(Conversation& talk, const Reducer& reducer, const std::byte* send,
-                                  std::byte* recv, std::size_t count);
-
-// Reduces `count` values; the result is in recv of the root only, which may be its send. The other
-// ranks do not use recv.
-[[nodiscard]] Done reduce_binomial(Conversation& talk, const Reducer& reducer,
-                                   const std::byte* send, std::byte* recv, std::size_t count,
-                                   int root);
-[[nodiscard]] Done reduce_halving(Conversation& talk, const Reducer& reducer, const std::byte* send,
-                                  std::byte* recv, std::size_t count, int root);
-
-// counts[r] values of the result go to rank r; recv must not overlap send.
-[[nodiscard]] Done reduce_scatter_halving(Conversation& talk, const Reducer& reducer,
-                                          const std::byte* send, std::byte* recv,
-                                          std::span<const std::size_t> counts);
-[[nodiscard]] Done reduce_scatter_ring(Conversation& talk, const Reducer& reducer,
-                                       const std::byte* send, std::byte* recv,
-                                       std::span<const std::size_t> counts);
-
-// parts[r] is where rank r's contribution belongs; this rank's own part is already in place.
-[[nodiscard]] Done allgather_bruck(Conversation& talk, std::span<const Bytes> parts);
-[[nodiscard]] Done allgather_ring(Conversation& talk, std::span<const Bytes> parts);
-
-[[nodiscard]] Done broadcast_binomial(Conversation& talk, Bytes data, int root);
-[[nodiscard]] Done broadcast_chain(Conversation& talk, Bytes data, int root);
-[[nodiscard]] Done broadcast_scatter_allgather(Conversation& talk, Bytes data, int root);
 
 // out[r] goes to rank r, in[r] comes from rank r; this rank's own part is copied.
 [[nodiscard]] Done alltoall_pairwise(Conversation& talk, std::span<const ConstBytes> out,

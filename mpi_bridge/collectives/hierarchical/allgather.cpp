@@ -82,8 +82,8 @@ Done allgather_by_leaders(const Hierarchy& all, std::span<const Bytes> parts) {
             if (all.layout.host_of(member) != all.layout.own_host) return;
             std::memcpy(packed.data(), part.data(), part.size());
         });
-        auto done = run_allgather(all.selection, all.across, blocks.of_hosts);
-        if (!done) return done;
+        const auto& algorithm = all.choose<Allgather>(total_bytes(blocks.of_hosts));
+        TRY(algorithm.run(all.across, blocks.of_hosts));
     }
     if (auto done = all.stage.broadcast(all.turn, blocks.memory, leader); !done) return done;
     for_each_moved([&](int member, Bytes part, Bytes packed) {
@@ -112,8 +112,7 @@ Done allgather_by_seats(const Hierarchy& all, std::span<const Bytes> parts) {
             for (int seat = 0; seat < seats; ++seat)
                 bytes += part_of(host, row, seat).size();
         }
-        const auto algorithm = all.selection.allgather(bytes, layout.host_count());
-        if (auto done = run_allgather(algorithm, all.across, gathered); !done) return done;
+        TRY(all.choose<Allgather>(bytes).run(all.across, gathered));
     }
     std::vector<Bytes> shown(static_cast<std::size_t>(layout.local_size()));
     for (int host = 0; host < layout.host_count(); ++host) {

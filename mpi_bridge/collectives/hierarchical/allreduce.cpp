@@ -21,8 +21,9 @@ namespace {
 // results. A single allreduce would pass around the longer sums in its second half.
 class InHalves {
   public:
-    InHalves(const Hierarchy& all, const Reduction& reduction, AllreduceAlgorithm algorithm)
-        : all_(all), reduction_(reduction), ring_(algorithm == AllreduceAlgorithm::ring) {}
+    InHalves(const Hierarchy& all, const Reduction& reduction,
+             const Algorithm<Allreduce>& algorithm)
+        : all_(all), reduction_(reduction), algorithm_(algorithm) {}
 
     // `own` has room for the sums of the longest chunk.
     [[nodiscard]] Done run(const std::byte* sums, std::byte* own, std::byte* results,
@@ -34,20 +35,16 @@ class InHalves {
             counts.push_back(chunk.length);
             parts.emplace_back(results + chunk.offset * item, chunk.length * item);
         }
-        auto done = run_reduce_scatter(
-            ring_ ? ReduceScatterAlgorithm::ring : ReduceScatterAlgorithm::halving, all_.across,
-            accumulators_of(reduction_), sums, own, counts);
-        if (!done) return done;
+        TRY(algorithm_.reduce_scatter(all_.across, accumulators_of(reduction_), sums, own, counts));
         const auto host = static_cast<std::size_t>(all_.layout.own_host);
         reduction_.store(parts[host].data(), own, counts[host], all_.ranks);
-        return run_allgather(ring_ ? AllgatherAlgorithm::ring : AllgatherAlgorithm::bruck,
-                             all_.across, parts);
+        return algorithm_.allgather(all_.across, parts);
     }
 
   private:
     const Hierarchy& all_;
     const Reduction& reduction_;
-    bool ring_;
+    const Algorithm<Allreduce>& algorithm_;
 };
 
 // A rank's sums, and the memory to reduce them with those of the other nodes.
@@ -66,18 +63,14 @@ struct Sums {
 // elements, the length of the sums of all seats together.
 Done reduce_across(const Hierarchy& all, const Reduction& reduction, const Sums& sums,
                    std::byte* results, std::size_t count, std::size_t chosen_for) {
-    const auto algorithm =
-        all.selection.allreduce(chosen_for * reduction.accumulator_bytes, all.layout.host_count());
-    const bool has_halves = algorithm == AllreduceAlgorithm::ring ||
-                            algorithm == AllreduceAlgorithm::direct ||
-                            algorithm == AllreduceAlgorithm::halving_doubling;
+    const auto& algorithm = all.choose<Allreduce>(chosen_for * reduction.accumulator_bytes);
+    const bool has_halves = algorithm.reduce_scatter != nullptr && algorithm.allgather != nullptr;
     if (has_halves && reduction.element_bytes < reduction.accumulator_bytes) {
         return InHalves(all, reduction, algorithm).run(sums.data(), sums.chunk(), results, count);
     }
-    auto done = run_allreduce(algorithm, all.across, accumulators_of(reduction), sums.data(),
-                              sums.data(), count);
-    if (done) reduction.store(results, sums.data(), count, all.ranks);
-    return done;
+    TRY(algorithm.run(all.across, accumulators_of(reduction), sums.data(), sums.data(), count));
+    reduction.store(results, sums.data(), count, all.ranks);
+    return {};
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include <numeric>
 #include <vector>
 
+#include "collectives/algorithms/collectives.hpp"
 #include "collectives/chunks.hpp"
 #include "collectives/hierarchical/hierarchical.hpp"
 

@@ -2,6 +2,7 @@
 //
 // All ranks of a node meet, then the leaders of all nodes, and then the ranks of each node again,
 // so that no rank leaves before all leaders have met.
+#include "collectives/algorithms/collectives.hpp"
 #include "collectives/hierarchical/hierarchical.hpp"
 
 namespace mpi_bridge {

@@ -24,8 +24,7 @@ Done broadcast_by_leaders(const Hierarchy& all, Bytes data, int root) {
         if (auto done = all.stage.broadcast(all.turn, data, root_seat); !done) return done;
     }
     if (all.layout.own_seat == carrier) {
-        auto done = run_broadcast(all.selection, all.across, data, root_host);
-        if (!done) return done;
+        TRY(all.choose<Broadcast>(data.size()).run(all.across, data, root_host));
     }
     return at_root ? Done() : all.stage.broadcast(all.turn, data, carrier);
 }
@@ -44,9 +43,7 @@ Done broadcast_by_seats(const Hierarchy& all, Bytes data, int root) {
     }
     if (all.layout.has_common_seat()) {
         const Bytes own = slices[static_cast<std::size_t>(all.layout.own_seat)];
-        const auto algorithm = all.selection.broadcast(data.size(), all.layout.host_count());
-        auto done = run_broadcast(algorithm, all.across, own, root_host);
-        if (!done) return done;
+        TRY(all.choose<Broadcast>(data.size()).run(all.across, own, root_host));
     }
     return at_root ? Done() : all.stage.allgather(all.turn, slices);
 }

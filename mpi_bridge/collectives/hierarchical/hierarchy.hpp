@@ -7,7 +7,7 @@
 
 #include "collectives/conversation.hpp"
 #include "collectives/group_layout.hpp"
-#include "collectives/select/selected.hpp"
+#include "collectives/select/selection.hpp"
 #include "reduce/reduction.hpp"
 #include "shm/node_stage.hpp"
 
@@ -29,6 +29,11 @@ struct Hierarchy {
     int ranks;  // of the whole group
 
     [[nodiscard]] bool spans_hosts() const { return layout.host_count() > 1; }
+    // The algorithm between hosts for that many bytes, of all seats together.
+    template <typename Collective>
+    [[nodiscard]] const Algorithm<Collective>& choose(std::size_t bytes) const {
+        return selection.choose<Collective>(bytes, layout.host_count());
+    }
 };
 
 // The part of a vector that the members in a seat exchange between hosts; empty for a seat that is

@@ -61,9 +61,9 @@ Done reduce_by_leaders(const Hierarchy& all, const Reduction& reduction, const s
                                      sums.data(), length, collector);
         if (!done) return done;
         if (collects && all.spans_hosts()) {
-            done = run_reduce(all.selection, all.across, accumulators_of(reduction), sums.data(),
-                              sums.data(), length, layout.host_of(root));
-            if (!done) return done;
+            const auto& algorithm = all.choose<Reduce>(length * reduction.accumulator_bytes);
+            TRY(algorithm.run(all.across, accumulators_of(reduction), sums.data(), sums.data(),
+                              length, layout.host_of(root)));
         }
         if (!at_root) continue;
         const bool is_root = layout.own_seat == root_seat;
@@ -99,11 +99,9 @@ Done reduce_by_seats(const Hierarchy& all, const Reduction& reduction, const std
         if (!done) return done;
         const Slice own = slice_of_seat(layout, length, layout.own_seat);
         if (layout.has_common_seat()) {
-            const auto algorithm =
-                all.selection.reduce(length * reduction.accumulator_bytes, layout.host_count());
-            done = run_reduce(algorithm, all.across, accumulators_of(reduction), sums.data(),
-                              sums.data(), own.length, layout.host_of(root));
-            if (!done) return done;
+            const auto& algorithm = all.choose<Reduce>(length * reduction.accumulator_bytes);
+            TRY(algorithm.run(all.across, accumulators_of(reduction), sums.data(), sums.data(),
+                              own.length, layout.host_of(root)));
         }
         if (!at_root) continue;
         Delivery delivery(all, root);

@@ -24,10 +24,10 @@
 namespace mpi_bridge {
 namespace {
 
-class ReduceScatter {
+class ReduceScatterBySeats {
   public:
-    ReduceScatter(const Hierarchy& all, const Reduction& reduction, const std::byte* send,
-                  std::byte* recv, std::span<const std::size_t> counts)
+    ReduceScatterBySeats(const Hierarchy& all, const Reduction& reduction, const std::byte* send,
+                         std::byte* recv, std::span<const std::size_t> counts)
         : all_(all),
           layout_(all.layout),
           reduction_(reduction),
@@ -72,11 +72,10 @@ class ReduceScatter {
         auto done = reduce_to_seats(all_, reduction_, packed.data(), sums.data(), of_seats);
         if (!done) return done;
         if (answers) {
-            const auto algorithm = all_.selection.reduce_scatter(
-                packed_count * reduction_.accumulator_bytes, layout_.host_count());
-            done = run_reduce_scatter(algorithm, all_.across, accumulators_of(reduction_),
-                                      sums.data(), mine.data(), of_hosts);
-            if (!done) return done;
+            const auto& algorithm =
+                all_.choose<ReduceScatter>(packed_count * reduction_.accumulator_bytes);
+            TRY(algorithm.run(all_.across, accumulators_of(reduction_), sums.data(), mine.data(),
+                              of_hosts));
         }
         return hand_out(mine.data(), finished, round);
     }
@@ -143,7 +142,7 @@ class ReduceScatter {
 Done reduce_scatter_by_seats(const Hierarchy& all, const Reduction& reduction,
                              const std::byte* send, std::byte* recv,
                              std::span<const std::size_t> counts) {
-    return ReduceScatter(all, reduction, send, recv, counts).run();
+    return ReduceScatterBySeats(all, reduction, send, recv, counts).run();
 }
 
 }  // namespace mpi_bridge

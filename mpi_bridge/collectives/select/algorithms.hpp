@@ -1,66 +1,94 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstddef>
+#include <span>
 #include <string_view>
 
+#include "collectives/conversation.hpp"
+#include "collectives/reducer.hpp"
+#include "collectives/select/cost.hpp"
+
+// The algorithms to choose from: a table for each collective that has several, with one row for
+// each algorithm. A new algorithm is a file in collectives/algorithms/ and a row in algorithms.cpp.
 namespace mpi_bridge {
 
-// The algorithms for each collective, in the order in which they are preferred if they cost the
-// same; collectives/algorithms/ describes how each works.
-enum class AllreduceAlgorithm {
-    recursive_doubling,
-    recursive_quadrupling,
-    halving_doubling,
-    direct,
-    ring
-};
-enum class ReduceAlgorithm { binomial, halving };
-enum class ReduceScatterAlgorithm { halving, ring };
-enum class AllgatherAlgorithm { bruck, ring };
-enum class BroadcastAlgorithm { binomial, scatter_allgather, chain };
+// The collectives: their names, the environment variables that override the choice ("" for none),
+// and how their algorithms are called.
 
-// The names of the algorithms, by number, and the environment variable that overrides the choice
-// ("" for none).
-template <typename Algorithm>
-struct Names;
-template <>
-struct Names<AllreduceAlgorithm> {
-    static constexpr std::string_view collective = "allreduce";
+// Reduces `count` values; recv may be send. All ranks get the same bits, in every run.
+struct Allreduce {
+    static constexpr std::string_view name = "allreduce";
     static constexpr std::string_view variable = "MPI_BRIDGE_ALLREDUCE";
-    static constexpr std::array<std::string_view, 5> all = {
-        "recursive_doubling", "recursive_quadrupling", "halving_doubling", "direct", "ring"};
+    using Run = Done(Conversation& talk, const Reducer& reducer, const std::byte* send,
+                     std::byte* recv, std::size_t count);
 };
-template <>
-struct Names<ReduceAlgorithm> {
-    static constexpr std::string_view collective = "reduce";
+// Reduces `count` values; the result is in recv of the root only, which may be its send. The other
+// ranks do not use recv.
+struct Reduce {
+    static constexpr std::string_view name = "reduce";
     static constexpr std::string_view variable{};
-    static constexpr std::array<std::string_view, 2> all = {"binomial", "halving"};
+    using Run = Done(Conversation& talk, const Reducer& reducer, const std::byte* send,
+                     std::byte* recv, std::size_t count, int root);
 };
-template <>
-struct Names<ReduceScatterAlgorithm> {
-    static constexpr std::string_view collective = "reduce_scatter";
+// counts[r] values of the result go to rank r; recv must not overlap send.
+struct ReduceScatter {
+    static constexpr std::string_view name = "reduce_scatter";
     static constexpr std::string_view variable{};
-    static constexpr std::array<std::string_view, 2> all = {"halving", "ring"};
+    using Run = Done(Conversation& talk, const Reducer& reducer, const std::byte* send,
+                     std::byte* recv, std::span<const std::size_t> counts);
 };
-template <>
-struct Names<AllgatherAlgorithm> {
-    static constexpr std::string_view collective = "allgather";
+// parts[r] is where rank r's contribution belongs; this rank's own part is already in place.
+struct Allgather {
+    static constexpr std::string_view name = "allgather";
     static constexpr std::string_view variable{};
-    static constexpr std::array<std::string_view, 2> all = {"bruck", "ring"};
+    using Run = Done(Conversation& talk, std::span<const Bytes> parts);
 };
-template <>
-struct Names<BroadcastAlgorithm> {
-    static constexpr std::string_view collective = "broadcast";
+struct Broadcast {
+    static constexpr std::string_view name = "broadcast";
     static constexpr std::string_view variable{};
-    static constexpr std::array<std::string_view, 3> all = {"binomial", "scatter_allgather",
-                                                            "chain"};
+    using Run = Done(Conversation& talk, Bytes data, int root);
 };
 
-template <typename Algorithm>
-[[nodiscard]] constexpr std::string_view name_of(Algorithm algorithm) {
-    return Names<Algorithm>::all[static_cast<std::size_t>(algorithm)];
+template <typename Collective>
+struct Algorithm {
+    std::string_view name;
+    Estimate (*estimate)(const Case& call);
+    typename Collective::Run* run;
+};
+template <>
+struct Algorithm<Allreduce> {
+    std::string_view name;
+    Estimate (*estimate)(const Case& call);
+    Allreduce::Run* run;
+    // The algorithms for the two halves of an allreduce that is a reduce-scatter and then an
+    // allgather; nullptr for one that is not.
+    ReduceScatter::Run* reduce_scatter = nullptr;
+    Allgather::Run* allgather = nullptr;
+};
+
+// The algorithms of a collective, in the order in which they are preferred if they cost the same;
+// collectives/algorithms/ describes how each works.
+template <typename Collective>
+[[nodiscard]] std::span<const Algorithm<Collective>> algorithms();
+template <>
+[[nodiscard]] std::span<const Algorithm<Allreduce>> algorithms<Allreduce>();
+template <>
+[[nodiscard]] std::span<const Algorithm<Reduce>> algorithms<Reduce>();
+template <>
+[[nodiscard]] std::span<const Algorithm<ReduceScatter>> algorithms<ReduceScatter>();
+template <>
+[[nodiscard]] std::span<const Algorithm<Allgather>> algorithms<Allgather>();
+template <>
+[[nodiscard]] std::span<const Algorithm<Broadcast>> algorithms<Broadcast>();
+
+// Returns nullptr if the collective has no algorithm of that name.
+template <typename Collective>
+[[nodiscard]] const Algorithm<Collective>* find_algorithm(std::string_view name) {
+    for (const auto& algorithm : algorithms<Collective>()) {
+        if (algorithm.name == name) return &algorithm;
+    }
+    return nullptr;
 }
 
 }  // namespace mpi_bridge

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
 
-#include "collectives/select/algorithms.hpp"
 #include "collectives/select/model.hpp"
 
 namespace mpi_bridge {
@@ -15,6 +13,11 @@ struct Case {
     double bytes = 0;                     // of the whole vector; of all parts of an allgather
     double segment_bytes = 256.0 * 1024;  // the longest message of a pipelined transfer
 };
+
+// The share of a vector that belongs to the other ranks.
+[[nodiscard]] inline double others_share(const Case& call) {
+    return (call.ranks - 1.0) / call.ranks;
+}
 
 // A chain of dependent work.
 struct Cost {
@@ -29,17 +32,13 @@ struct Cost {
     }
 };
 
-// What an algorithm costs: the longer of two chains determines its time.
+// What an algorithm costs; choices are based on it. The longer of two chains determines its time.
 struct Estimate {
     Cost steps;    // all steps, each with what nothing else hides
     Cost busiest;  // of what overlaps: all work of the link or processor that is busiest
 
     [[nodiscard]] double seconds(const Model& model) const;
 };
-
-// The estimates of all algorithms of a collective, by their numbers; choices are based on them.
-template <typename Algorithm>
-[[nodiscard]] std::vector<Estimate> estimates(const Case& call);
 
 // The longest message of an alltoall that should be joined with all others between the same two
 // hosts into one message between their leaders, instead of being sent directly to its rank. 0 if

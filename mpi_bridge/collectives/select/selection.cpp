@@ -15,28 +15,31 @@ namespace {
 
 constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
 
-template <typename Algorithm>
-std::optional<Algorithm> algorithm_of(std::string_view name) {
-    const auto& names = Names<Algorithm>::all;
-    const auto found = std::find(names.begin(), names.end(), name);
-    if (found == names.end()) return std::nullopt;
-    return static_cast<Algorithm>(found - names.begin());
+template <typename Collective>
+const Algorithm<Collective>* cheapest(const Model& model, const Case& call) {
+    const auto all = algorithms<Collective>();
+    const auto seconds = [&](const auto& algorithm) {
+        return algorithm.estimate(call).seconds(model);
+    };
+    const auto* best = &all.front();
+    for (const auto& next : all.subspan(1)) {
+        if (seconds(next) < seconds(*best)) best = &next;
+    }
+    return best;
 }
 
-template <typename Algorithm>
-Algorithm cheapest(const Model& model, const Case& call) {
-    const auto all = estimates<Algorithm>(call);
-    std::size_t best = 0;
-    for (std::size_t next = 1; next < all.size(); ++next) {
-        if (all[next].seconds(model) < all[best].seconds(model)) best = next;
-    }
-    return static_cast<Algorithm>(best);
+template <typename Collective>
+std::vector<std::string_view> names() {
+    std::vector<std::string_view> names;
+    for (const auto& algorithm : algorithms<Collective>())
+        names.push_back(algorithm.name);
+    return names;
 }
 
 }  // namespace
 
-template <typename Algorithm>
-Table<Algorithm>::Table(const Model& model, int ranks, std::size_t segment_bytes) {
+template <typename Collective>
+Table<Collective>::Table(const Model& model, int ranks, std::size_t segment_bytes) {
     constexpr int longest_exponent = 48;  // no choice of interest changes beyond this
     Case call;
     call.ranks = std::max(ranks, 2);
@@ -46,7 +49,7 @@ Table<Algorithm>::Table(const Model& model, int ranks, std::size_t segment_bytes
         // the middle of the range.
         const std::size_t limit = std::size_t{1} << exponent;
         call.bytes = 0.75 * static_cast<double>(limit);
-        const auto algorithm = cheapest<Algorithm>(model, call);
+        const auto* algorithm = cheapest<Collective>(model, call);
         if (!ranges_.empty() && ranges_.back().algorithm == algorithm) {
             ranges_.back().up_to_bytes = limit;
         } else {
@@ -56,15 +59,14 @@ Table<Algorithm>::Table(const Model& model, int ranks, std::size_t segment_bytes
     ranges_.back().up_to_bytes = unlimited;
 }
 
-template <typename Algorithm>
-Outcome<Table<Algorithm>> Table<Algorithm>::parse(std::string_view text) requires(
-    !Names<Algorithm>::variable.empty()) {
+template <typename Collective>
+Outcome<Table<Collective>> Table<Collective>::parse(std::string_view text) requires(
+    !Collective::variable.empty()) {
     const auto refuse = [text](std::string_view why) {
-        return fail(
-            MPIB_ERROR_INVALID_ARGUMENT,
-            fmt::format("{}=\"{}\": {}; expected a list such as \"{}:16K,{}\", of: {}",
-                        Names<Algorithm>::variable, text, why, Names<Algorithm>::all.front(),
-                        Names<Algorithm>::all.back(), fmt::join(Names<Algorithm>::all, ", ")));
+        const auto all = names<Collective>();
+        return invalid(fmt::format("{}=\"{}\": {}; expected a list such as \"{}:16K,{}\", of: {}",
+                                   Collective::variable, text, why, all.front(), all.back(),
+                                   fmt::join(all, ", ")));
     };
     std::vector<Range> ranges;
     std::string_view rest = text;
@@ -76,10 +78,9 @@ Outcome<Table<Algorithm>> Table<Algorithm>::parse(std::string_view text) require
 
         const auto colon = item.find(':');
         const auto name = item.substr(0, colon);
-        const auto algorithm = algorithm_of<Algorithm>(name);
-        if (!algorithm) {
-            return refuse(
-                fmt::format("\"{}\" is no algorithm of {}", name, Names<Algorithm>::collective));
+        const auto* algorithm = find_algorithm<Collective>(name);
+        if (algorithm == nullptr) {
+            return refuse(fmt::format("\"{}\" is no algorithm of {}", name, Collective::name));
         }
         const bool limited = colon != std::string_view::npos;
         if (limited == last) return refuse("all but the last algorithm need a length");
@@ -88,21 +89,21 @@ Outcome<Table<Algorithm>> Table<Algorithm>::parse(std::string_view text) require
         if (!ranges.empty() && *limit <= ranges.back().up_to_bytes) {
             return refuse("lengths must grow");
         }
-        ranges.push_back({*limit, *algorithm});
+        ranges.push_back({*limit, algorithm});
     }
     return Table(std::move(ranges));
 }
 
-template <typename Algorithm>
-Algorithm Table<Algorithm>::choose(std::size_t bytes) const {
+template <typename Collective>
+const Algorithm<Collective>& Table<Collective>::choose(std::size_t bytes) const {
     for (const Range& range : ranges_) {
-        if (bytes <= range.up_to_bytes) return range.algorithm;
+        if (bytes <= range.up_to_bytes) return *range.algorithm;
     }
-    return ranges_.back().algorithm;
+    return *ranges_.back().algorithm;
 }
 
-template <typename Algorithm>
-std::string Table<Algorithm>::text() const {
+template <typename Collective>
+std::string Table<Collective>::text() const {
     const auto length = [](std::size_t bytes) {
         for (const auto& [unit, shift] : {std::pair("G", 30U), {"M", 20U}, {"K", 10U}}) {
             const std::size_t factor = std::size_t{1} << shift;
@@ -113,56 +114,46 @@ std::string Table<Algorithm>::text() const {
     std::string out;
     for (const Range& range : ranges_) {
         if (!out.empty()) out += ',';
-        out += name_of(range.algorithm);
+        out += range.algorithm->name;
         if (range.up_to_bytes != unlimited) out += ':' + length(range.up_to_bytes);
     }
     return out;
 }
 
-template class Table<AllreduceAlgorithm>;
-template class Table<ReduceAlgorithm>;
-template class Table<ReduceScatterAlgorithm>;
-template class Table<AllgatherAlgorithm>;
-template class Table<BroadcastAlgorithm>;
-
-template <typename Algorithm>
-const Table<Algorithm>& Selection::table(Tables<Algorithm>& tables, int ranks) {
+template <typename Collective>
+const Table<Collective>& Selection::table(int ranks) {
+    if constexpr (std::is_same_v<Collective, Allreduce>) {
+        if (pinned_allreduce_) return *pinned_allreduce_;
+    }
+    auto& tables = std::get<Tables<Collective>>(tables_);
     const auto found = tables.find(ranks);
     if (found != tables.end()) return found->second;
-    return tables.emplace(ranks, Table<Algorithm>(model_, ranks, segment_bytes_)).first->second;
+    return tables.emplace(ranks, Table<Collective>(model_, ranks, segment_bytes_)).first->second;
 }
 
-const AllreduceTable& Selection::allreduce_table(int ranks) {
-    return pinned_allreduce_ ? *pinned_allreduce_ : table(allreduce_, ranks);
-}
-
-AllreduceAlgorithm Selection::allreduce(std::size_t bytes, int ranks) {
-    return allreduce_table(ranks).choose(bytes);
-}
-ReduceAlgorithm Selection::reduce(std::size_t bytes, int ranks) {
-    return table(reduce_, ranks).choose(bytes);
-}
-ReduceScatterAlgorithm Selection::reduce_scatter(std::size_t bytes, int ranks) {
-    return table(reduce_scatter_, ranks).choose(bytes);
-}
-AllgatherAlgorithm Selection::allgather(std::size_t bytes, int ranks) {
-    return table(allgather_, ranks).choose(bytes);
-}
-BroadcastAlgorithm Selection::broadcast(std::size_t bytes, int ranks) {
-    return table(broadcast_, ranks).choose(bytes);
+template <typename Collective>
+const Algorithm<Collective>& Selection::choose(std::size_t bytes, int ranks) {
+    return table<Collective>(ranks).choose(bytes);
 }
 
 std::string Selection::text(int ranks) {
     std::string out;
-    const auto line = [&]<typename Algorithm>(const Table<Algorithm>& table) {
-        out += fmt::format("{:<15}{}\n", Names<Algorithm>::collective, table.text());
+    const auto line = [&]<typename Collective>(const std::map<int, Table<Collective>>& /*tables*/) {
+        out += fmt::format("{:<15}{}\n", Collective::name, table<Collective>(ranks).text());
     };
-    line(allreduce_table(ranks));
-    line(table(reduce_, ranks));
-    line(table(reduce_scatter_, ranks));
-    line(table(allgather_, ranks));
-    line(table(broadcast_, ranks));
+    std::apply([&](const auto&... tables) { (line(tables), ...); }, tables_);
     return out;
 }
+
+template class Table<Allreduce>;
+template class Table<Reduce>;
+template class Table<ReduceScatter>;
+template class Table<Allgather>;
+template class Table<Broadcast>;
+template const Algorithm<Allreduce>& Selection::choose(std::size_t, int);
+template const Algorithm<Reduce>& Selection::choose(std::size_t, int);
+template const Algorithm<ReduceScatter>& Selection::choose(std::size_t, int);
+template const Algorithm<Allgather>& Selection::choose(std::size_t, int);
+template const Algorithm<Broadcast>& Selection::choose(std::size_t, int);
 
 }  // namespace mpi_bridge

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "collectives/select/algorithms.hpp"
@@ -17,12 +18,12 @@ namespace mpi_bridge {
 
 // Which algorithm of a collective is used for which vector lengths. The table must be the same on
 // all ranks; a difference is detected like that of any other argument.
-template <typename Algorithm>
+template <typename Collective>
 class Table {
   public:
     struct Range {
         std::size_t up_to_bytes = 0;  // the longest vector of this range
-        Algorithm algorithm{};
+        const Algorithm<Collective>* algorithm = nullptr;
     };
 
     // Chooses the cheapest algorithms for that many ranks by their modelled costs. Limits are
@@ -33,9 +34,9 @@ class Table {
     // order; the last has no length. Any other form is MPIB_ERROR_INVALID_ARGUMENT, and its text
     // names the environment variable that holds the value.
     [[nodiscard]] static Outcome<Table> parse(std::string_view text) requires(
-        !Names<Algorithm>::variable.empty());
+        !Collective::variable.empty());
 
-    [[nodiscard]] Algorithm choose(std::size_t bytes) const;
+    [[nodiscard]] const Algorithm<Collective>& choose(std::size_t bytes) const;
 
     // Returns the form that parse() reads.
     [[nodiscard]] std::string text() const;
@@ -46,7 +47,7 @@ class Table {
     std::vector<Range> ranges_;  // never empty; the last one has no limit
 };
 
-using AllreduceTable = Table<AllreduceAlgorithm>;
+using AllreduceTable = Table<Allreduce>;
 
 // Chooses algorithms for groups of any number of ranks. The choices are a table per collective and
 // number of ranks, made from the model when it is first asked for. Only one thread at a time may
@@ -69,11 +70,8 @@ class Selection {
 
     // `bytes` is the length of the whole vector: the elements to reduce, or all parts of an
     // allgather together.
-    [[nodiscard]] AllreduceAlgorithm allreduce(std::size_t bytes, int ranks);
-    [[nodiscard]] ReduceAlgorithm reduce(std::size_t bytes, int ranks);
-    [[nodiscard]] ReduceScatterAlgorithm reduce_scatter(std::size_t bytes, int ranks);
-    [[nodiscard]] AllgatherAlgorithm allgather(std::size_t bytes, int ranks);
-    [[nodiscard]] BroadcastAlgorithm broadcast(std::size_t bytes, int ranks);
+    template <typename Collective>
+    [[nodiscard]] const Algorithm<Collective>& choose(std::size_t bytes, int ranks);
     // The limit for an alltoall among hosts with at most that many ranks each; see cost.hpp.
     [[nodiscard]] std::size_t longest_joined_message(int ranks_of_host) const {
         return mpi_bridge::longest_joined_message(model_, ranks_of_host);
@@ -83,20 +81,17 @@ class Selection {
     [[nodiscard]] std::string text(int ranks);
 
   private:
-    template <typename Algorithm>
-    using Tables = std::map<int, Table<Algorithm>>;
-    template <typename Algorithm>
-    [[nodiscard]] const Table<Algorithm>& table(Tables<Algorithm>& tables, int ranks);
-    [[nodiscard]] const AllreduceTable& allreduce_table(int ranks);
+    template <typename Collective>
+    using Tables = std::map<int, Table<Collective>>;
+    template <typename Collective>
+    [[nodiscard]] const Table<Collective>& table(int ranks);
 
     Model model_;
     std::size_t segment_bytes_;
     std::optional<AllreduceTable> pinned_allreduce_;
-    Tables<AllreduceAlgorithm> allreduce_;
-    Tables<ReduceAlgorithm> reduce_;
-    Tables<ReduceScatterAlgorithm> reduce_scatter_;
-    Tables<AllgatherAlgorithm> allgather_;
-    Tables<BroadcastAlgorithm> broadcast_;
+    std::tuple<Tables<Allreduce>, Tables<Reduce>, Tables<ReduceScatter>, Tables<Allgather>,
+               Tables<Broadcast>>
+        tables_;
 };
 
 }  // namespace mpi_bridge

@@ -10,8 +10,7 @@
 #include <fmt/core.h>
 #include <sys/mman.h>
 
-#include "collectives/algorithms/collectives.hpp"
-#include "collectives/select/selected.hpp"
+#include "collectives/select/algorithms.hpp"
 #include "collectives/select/selection.hpp"
 #include "scale_arguments.hpp"
 #include "simulation.hpp"
@@ -19,7 +18,8 @@
 namespace mpi_bridge_scale {
 namespace {
 
-using mpi_bridge::AllreduceAlgorithm;
+using mpi_bridge::Algorithm;
+using mpi_bridge::Allreduce;
 using mpi_bridge::Case;
 using mpi_bridge::Conversation;
 using mpi_bridge::Done;
@@ -59,10 +59,10 @@ std::string time_text(Time seconds) {
 }
 
 // Messages of all ranks, roughly; only these algorithms can need too many to wait for.
-double messages_of(AllreduceAlgorithm algorithm, const Case& call) {
+double messages_of(const Algorithm<Allreduce>& algorithm, const Case& call) {
     const double ranks = call.ranks;
-    if (algorithm == AllreduceAlgorithm::direct) return 2 * ranks * (ranks - 1);
-    if (algorithm != AllreduceAlgorithm::ring) return 0;
+    if (algorithm.name == "direct") return 2 * ranks * (ranks - 1);
+    if (algorithm.name != "ring") return 0;
     return 2 * ranks * (ranks - 1) * (1 + call.bytes / ranks / call.segment_bytes);
 }
 
@@ -98,14 +98,14 @@ Done print_row(const Arguments& arguments, const Row& row, const std::string& na
     return {};
 }
 
-Done print_algorithm(const Arguments& arguments, const Row& row, AllreduceAlgorithm algorithm,
-                     bool chosen) {
+Done print_algorithm(const Arguments& arguments, const Row& row,
+                     const Algorithm<Allreduce>& algorithm, bool chosen) {
     const Case call{row.ranks, static_cast<double>(row.bytes),
                     static_cast<double>(Simulation::Options().segment_bytes)};
-    return print_row(arguments, row, std::string(name_of(algorithm)) + (chosen ? " *" : ""),
+    return print_row(arguments, row, std::string(algorithm.name) + (chosen ? " *" : ""),
                      messages_of(algorithm, call), [&](Conversation& talk) {
-                         return run_allreduce(algorithm, talk, Simulation::float_sum(), row.vector,
-                                              row.vector, row.bytes / sizeof(float));
+                         return algorithm.run(talk, Simulation::float_sum(), row.vector, row.vector,
+                                              row.bytes / sizeof(float));
                      });
 }
 
@@ -115,11 +115,12 @@ Done print_tree(const Arguments& arguments, const Row& row) {
     const double segments =
         std::ceil(static_cast<double>(row.bytes) / Simulation::Options().segment_bytes);
     const double messages = 2.0 * (row.ranks - 1) * std::max(segments, 1.0);
-    return print_row(arguments, row, "tree", messages, [&](Conversation& talk) {
-        auto reduced = mpi_bridge::reduce_binomial(talk, Simulation::float_sum(), row.vector,
-                                                   row.vector, row.bytes / sizeof(float), 0);
-        if (!reduced) return reduced;
-        return mpi_bridge::broadcast_binomial(talk, {row.vector, row.bytes}, 0);
+    return print_row(arguments, row, "tree", messages, [&](Conversation& talk) -> Done {
+        const auto& reduce = *mpi_bridge::find_algorithm<mpi_bridge::Reduce>("binomial");
+        const auto& broadcast = *mpi_bridge::find_algorithm<mpi_bridge::Broadcast>("binomial");
+        TRY(reduce.run(talk, Simulation::float_sum(), row.vector, row.vector,
+                       row.bytes / sizeof(float), 0));
+        return broadcast.run(talk, {row.vector, row.bytes}, 0);
     });
 }
 
@@ -137,14 +138,10 @@ Done print_table(const Arguments& arguments) {
         }
         for (const std::size_t count : arguments.ranks) {
             const Row row{static_cast<int>(count), bytes, vectors.data()};
-            const auto best = selection.allreduce(bytes, row.ranks);
-            constexpr std::size_t algorithms = mpi_bridge::Names<AllreduceAlgorithm>::all.size();
-            for (std::size_t number = 0; number < algorithms; ++number) {
-                const auto algorithm = static_cast<AllreduceAlgorithm>(number);
-                auto done = print_algorithm(arguments, row, algorithm, algorithm == best);
-                if (!done) return done;
-            }
-            if (auto done = print_tree(arguments, row); !done) return done;
+            const auto& best = selection.choose<Allreduce>(bytes, row.ranks);
+            for (const auto& algorithm : mpi_bridge::algorithms<Allreduce>())
+                TRY(print_algorithm(arguments, row, algorithm, &algorithm == &best));
+            TRY(print_tree(arguments, row));
         }
     }
     return {};

@@ -19,11 +19,11 @@ TEST(AllreduceTable, ReadsWhatItWrites) {
     const auto table = AllreduceTable::parse("ring:1000,recursive_doubling:2K,halving_doubling");
     ASSERT_TRUE(table) << table.error().text;
     EXPECT_EQ(table->text(), "ring:1000,recursive_doubling:2K,halving_doubling");
-    EXPECT_EQ(table->choose(0), AllreduceAlgorithm::ring);
-    EXPECT_EQ(table->choose(1000), AllreduceAlgorithm::ring);
-    EXPECT_EQ(table->choose(1001), AllreduceAlgorithm::recursive_doubling);
-    EXPECT_EQ(table->choose(2048), AllreduceAlgorithm::recursive_doubling);
-    EXPECT_EQ(table->choose(2049), AllreduceAlgorithm::halving_doubling);
+    EXPECT_EQ(table->choose(0).name, "ring");
+    EXPECT_EQ(table->choose(1000).name, "ring");
+    EXPECT_EQ(table->choose(1001).name, "recursive_doubling");
+    EXPECT_EQ(table->choose(2048).name, "recursive_doubling");
+    EXPECT_EQ(table->choose(2049).name, "halving_doubling");
     for (const int ranks : {2, 5, 1000}) {
         const AllreduceTable made(tcp_model(), ranks, segment_bytes);
         const auto read = AllreduceTable::parse(made.text());
@@ -45,20 +45,20 @@ TEST(AllreduceTable, RefusesWhatItCannotKeep) {
 TEST(Selection, TakesFewStepsForShortVectorsAndFewBytesForLongOnes) {
     Selection selection(tcp_model(), segment_bytes);
     constexpr std::size_t long_vector = 64UL << 20;
-    EXPECT_EQ(selection.allreduce(8, 4), AllreduceAlgorithm::recursive_quadrupling);
-    EXPECT_EQ(selection.allreduce(64UL << 10, 4), AllreduceAlgorithm::direct);
-    EXPECT_EQ(selection.allreduce(long_vector, 4), AllreduceAlgorithm::ring);
-    EXPECT_EQ(selection.allreduce(long_vector, 64), AllreduceAlgorithm::ring);
-    EXPECT_EQ(selection.allreduce(long_vector, 10000), AllreduceAlgorithm::halving_doubling);
-    EXPECT_EQ(selection.reduce(8, 16), ReduceAlgorithm::binomial);
-    EXPECT_EQ(selection.reduce(long_vector, 16), ReduceAlgorithm::halving);
-    EXPECT_EQ(selection.reduce_scatter(8, 16), ReduceScatterAlgorithm::halving);
-    EXPECT_EQ(selection.reduce_scatter(long_vector, 16), ReduceScatterAlgorithm::ring);
-    EXPECT_EQ(selection.allgather(8, 16), AllgatherAlgorithm::bruck);
-    EXPECT_EQ(selection.allgather(long_vector, 16), AllgatherAlgorithm::ring);
-    EXPECT_EQ(selection.broadcast(8, 16), BroadcastAlgorithm::binomial);
-    EXPECT_EQ(selection.broadcast(long_vector, 16), BroadcastAlgorithm::chain);
-    EXPECT_EQ(selection.broadcast(long_vector, 10000), BroadcastAlgorithm::scatter_allgather);
+    EXPECT_EQ(selection.choose<Allreduce>(8, 4).name, "recursive_quadrupling");
+    EXPECT_EQ(selection.choose<Allreduce>(64UL << 10, 4).name, "direct");
+    EXPECT_EQ(selection.choose<Allreduce>(long_vector, 4).name, "ring");
+    EXPECT_EQ(selection.choose<Allreduce>(long_vector, 64).name, "ring");
+    EXPECT_EQ(selection.choose<Allreduce>(long_vector, 10000).name, "halving_doubling");
+    EXPECT_EQ(selection.choose<Reduce>(8, 16).name, "binomial");
+    EXPECT_EQ(selection.choose<Reduce>(long_vector, 16).name, "halving");
+    EXPECT_EQ(selection.choose<ReduceScatter>(8, 16).name, "halving");
+    EXPECT_EQ(selection.choose<ReduceScatter>(long_vector, 16).name, "ring");
+    EXPECT_EQ(selection.choose<Allgather>(8, 16).name, "bruck");
+    EXPECT_EQ(selection.choose<Allgather>(long_vector, 16).name, "ring");
+    EXPECT_EQ(selection.choose<Broadcast>(8, 16).name, "binomial");
+    EXPECT_EQ(selection.choose<Broadcast>(long_vector, 16).name, "chain");
+    EXPECT_EQ(selection.choose<Broadcast>(long_vector, 10000).name, "scatter_allgather");
 }
 
 TEST(Selection, NeverEstimatesLessThanWhatIsPossible) {
@@ -67,9 +67,9 @@ TEST(Selection, NeverEstimatesLessThanWhatIsPossible) {
             for (double bytes = 1; bytes < 1e10; bytes *= 10) {
                 const Case call{ranks, bytes, segment_bytes};
                 const double least = least_allreduce_seconds(call, model);
-                for (const Estimate& estimate : estimates<AllreduceAlgorithm>(call)) {
-                    EXPECT_GE(estimate.seconds(model), least * (1 - 1e-9))
-                        << ranks << " ranks, " << bytes << " bytes";
+                for (const auto& algorithm : algorithms<Allreduce>()) {
+                    EXPECT_GE(algorithm.estimate(call).seconds(model), least * (1 - 1e-9))
+                        << algorithm.name << ", " << ranks << " ranks, " << bytes << " bytes";
                 }
             }
         }
@@ -90,8 +90,8 @@ TEST(Selection, JoinsShorterMessagesTheMoreOfThemALeaderHasToCopy) {
 TEST(Selection, CanBePinnedForEveryNumberOfRanks) {
     Selection selection(rdma_model(), segment_bytes);
     selection.pin(*AllreduceTable::parse("ring"));
-    EXPECT_EQ(selection.allreduce(8, 4), AllreduceAlgorithm::ring);
-    EXPECT_EQ(selection.allreduce(8, 1000), AllreduceAlgorithm::ring);
+    EXPECT_EQ(selection.choose<Allreduce>(8, 4).name, "ring");
+    EXPECT_EQ(selection.choose<Allreduce>(8, 1000).name, "ring");
     EXPECT_NE(selection.text(8).find("allreduce      ring\n"), std::string::npos);
     EXPECT_NE(selection.text(8).find("broadcast"), std::string::npos);
 }

@@ -5,9 +5,7 @@ namespace {
 
 using namespace mpi_bridge_test;
 
-using Allgather = Done (*)(Conversation&, std::span<const Bytes>);
-
-class AllgatherTest : public testing::TestWithParam<Allgather> {};
+class AllgatherTest : public testing::TestWithParam<Algorithm<Allgather>> {};
 
 TEST_P(AllgatherTest, CollectsPartsOfDifferentLengthInTheirPlaces) {
     for (const int size : rank_counts) {
@@ -30,7 +28,7 @@ TEST_P(AllgatherTest, CollectsPartsOfDifferentLengthInTheirPlaces) {
                 if (!mine.empty()) {
                     std::memcpy(mine.data(), in(whole) + own(talk) * count, mine.size());
                 }
-                return GetParam()(talk, parts);
+                return GetParam().run(talk, parts);
             });
             for (const auto& buffer : buffers) {
                 for (std::size_t i = 0; i < buffer.size(); ++i) {
@@ -42,7 +40,7 @@ TEST_P(AllgatherTest, CollectsPartsOfDifferentLengthInTheirPlaces) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Bruck, AllgatherTest, testing::Values(mpi_bridge::allgather_bruck));
-INSTANTIATE_TEST_SUITE_P(Ring, AllgatherTest, testing::Values(mpi_bridge::allgather_ring));
+INSTANTIATE_TEST_SUITE_P(Table, AllgatherTest, testing::ValuesIn(algorithms<Allgather>()),
+                         algorithm_name<Allgather>);
 
 }  // namespace

@@ -5,12 +5,10 @@ namespace {
 
 using namespace mpi_bridge_test;
 
-using Allreduce = Done (*)(Conversation&, const Reducer&, const std::byte*, std::byte*,
-                           std::size_t);
-
 template <typename T>
-void check_allreduce(Allreduce algorithm, int size, std::size_t count, mpib_datatype datatype,
-                     mpib_op op, bool in_place, std::size_t segment_bytes = short_segment) {
+void check_allreduce(const Algorithm<Allreduce>& algorithm, int size, std::size_t count,
+                     mpib_datatype datatype, mpib_op op, bool in_place,
+                     std::size_t segment_bytes = short_segment) {
     const auto data = make_data<T>(size, count);
     std::vector<std::vector<T>> results(data.size(), poisoned<T>(count));
     if (in_place) results = data;
@@ -19,7 +17,7 @@ void check_allreduce(Allreduce algorithm, int size, std::size_t count, mpib_data
         size,
         [&](Conversation& talk) {
             const std::byte* send = in_place ? in(results[own(talk)]) : in(data[own(talk)]);
-            return algorithm(talk, *reduction, send, out(results[own(talk)]), count);
+            return algorithm.run(talk, *reduction, send, out(results[own(talk)]), count);
         },
         segment_bytes);
     expect_reduced(results[0], 0, data, op);
@@ -32,7 +30,7 @@ Done recursive_tripling(Conversation& talk, const Reducer& reducer, const std::b
     return mpi_bridge::allreduce_recursive_multiplying(talk, reducer, send, recv, count, 3);
 }
 
-class AllreduceTest : public testing::TestWithParam<Allreduce> {};
+class AllreduceTest : public testing::TestWithParam<Algorithm<Allreduce>> {};
 
 TEST_P(AllreduceTest, IsRightForEveryRankCountAndLength) {
     for (const int size : rank_counts) {
@@ -80,8 +78,8 @@ TEST_P(AllreduceTest, ReducesAccumulatorsWithoutFinishingThem) {
                 partial.push_back(loaded(reduction, values));
             run(size, [&](Conversation& talk) {
                 auto& mine = partial[own(talk)];
-                return GetParam()(talk, mpi_bridge::accumulators_of(reduction), mine.data(),
-                                  mine.data(), count);
+                return GetParam().run(talk, mpi_bridge::accumulators_of(reduction), mine.data(),
+                                      mine.data(), count);
             });
             std::vector<T> result(count);
             reduction.store(result.data(), partial[0].data(), count, size);
@@ -100,20 +98,18 @@ TEST_P(AllreduceTest, TakesAnyByteForTrue) {
         truths.emplace_back(count, static_cast<std::uint8_t>(1U << rank));
     run(3, [&](Conversation& talk) {
         auto& mine = truths[own(talk)];
-        return GetParam()(talk, *every, in(mine), out(mine), count);
+        return GetParam().run(talk, *every, in(mine), out(mine), count);
     });
     for (const auto& result : truths)
         EXPECT_EQ(result, std::vector<std::uint8_t>(count, 1));
 }
 
-INSTANTIATE_TEST_SUITE_P(RecursiveDoubling, AllreduceTest,
-                         testing::Values(mpi_bridge::allreduce_recursive_doubling));
-INSTANTIATE_TEST_SUITE_P(RecursiveTripling, AllreduceTest, testing::Values(recursive_tripling));
-INSTANTIATE_TEST_SUITE_P(RecursiveQuadrupling, AllreduceTest,
-                         testing::Values(mpi_bridge::allreduce_recursive_quadrupling));
-INSTANTIATE_TEST_SUITE_P(HalvingDoubling, AllreduceTest,
-                         testing::Values(mpi_bridge::allreduce_halving_doubling));
-INSTANTIATE_TEST_SUITE_P(Direct, AllreduceTest, testing::Values(mpi_bridge::allreduce_direct));
-INSTANTIATE_TEST_SUITE_P(Ring, AllreduceTest, testing::Values(mpi_bridge::allreduce_ring));
+INSTANTIATE_TEST_SUITE_P(Table, AllreduceTest, testing::ValuesIn(algorithms<Allreduce>()),
+                         algorithm_name<Allreduce>);
+INSTANTIATE_TEST_SUITE_P(OtherRadix, AllreduceTest,
+                         testing::Values(Algorithm<Allreduce>{.name = "recursive_tripling",
+                                                              .estimate = nullptr,
+                                                              .run = recursive_tripling}),
+                         algorithm_name<Allreduce>);
 
 }  // namespace

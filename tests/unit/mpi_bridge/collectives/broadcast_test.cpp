@@ -5,9 +5,7 @@ namespace {
 
 using namespace mpi_bridge_test;
 
-using Broadcast = Done (*)(Conversation&, Bytes, int);
-
-class BroadcastTest : public testing::TestWithParam<Broadcast> {};
+class BroadcastTest : public testing::TestWithParam<Algorithm<Broadcast>> {};
 
 TEST_P(BroadcastTest, ReachesEveryRankFromEveryRoot) {
     for (const int size : rank_counts) {
@@ -18,7 +16,7 @@ TEST_P(BroadcastTest, ReachesEveryRankFromEveryRoot) {
                                                                poisoned<std::uint8_t>(count));
                 buffers[static_cast<std::size_t>(root)] = expected;
                 run(size, [&](Conversation& talk) {
-                    return GetParam()(talk, Bytes(out(buffers[own(talk)]), count), root);
+                    return GetParam().run(talk, Bytes(out(buffers[own(talk)]), count), root);
                 });
                 for (const auto& buffer : buffers)
                     ASSERT_EQ(buffer, expected) << size << " ranks, root " << root;
@@ -27,9 +25,7 @@ TEST_P(BroadcastTest, ReachesEveryRankFromEveryRoot) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Binomial, BroadcastTest, testing::Values(mpi_bridge::broadcast_binomial));
-INSTANTIATE_TEST_SUITE_P(Chain, BroadcastTest, testing::Values(mpi_bridge::broadcast_chain));
-INSTANTIATE_TEST_SUITE_P(ScatterAllgather, BroadcastTest,
-                         testing::Values(mpi_bridge::broadcast_scatter_allgather));
+INSTANTIATE_TEST_SUITE_P(Table, BroadcastTest, testing::ValuesIn(algorithms<Broadcast>()),
+                         algorithm_name<Broadcast>);
 
 }  // namespace

@@ -9,17 +9,25 @@
 #include <gtest/gtest.h>
 
 #include "collectives/algorithms/collectives.hpp"
+#include "collectives/select/algorithms.hpp"
 #include "tests/unit/mpi_bridge/in_process_transport.hpp"
 #include "tests/unit/mpi_bridge/reference.hpp"
 
 // Runs collectives as ranks that are threads, and makes and checks their data.
 namespace mpi_bridge_test {
 
+using mpi_bridge::Algorithm;
+using mpi_bridge::algorithms;
+using mpi_bridge::Allgather;
+using mpi_bridge::Allreduce;
+using mpi_bridge::Broadcast;
 using mpi_bridge::Bytes;
 using mpi_bridge::ConstBytes;
 using mpi_bridge::Conversation;
 using mpi_bridge::Done;
+using mpi_bridge::Reduce;
 using mpi_bridge::Reducer;
+using mpi_bridge::ReduceScatter;
 using mpi_bridge::Reduction;
 
 constexpr int rank_counts[] = {1, 2, 3, 4, 5, 7, 8, 16};
@@ -95,6 +103,12 @@ std::vector<std::vector<T>> make_data(int size, std::size_t count) {
         data.push_back(random_values<T>(count, count * 100 + static_cast<std::uint64_t>(rank)));
     }
     return data;
+}
+
+// Names the cases of a suite whose parameter is an algorithm.
+template <typename Collective>
+std::string algorithm_name(const testing::TestParamInfo<Algorithm<Collective>>& info) {
+    return std::string(info.param.name);
 }
 
 // Whether results[i] is what `op` over element offset+i of every rank must give.

@@ -5,12 +5,10 @@ namespace {
 
 using namespace mpi_bridge_test;
 
-using ReduceScatter = Done (*)(Conversation&, const Reducer&, const std::byte*, std::byte*,
-                               std::span<const std::size_t>);
-
 template <typename T>
-void check_reduce_scatter(ReduceScatter algorithm, const std::vector<std::size_t>& parts,
-                          mpib_datatype datatype, mpib_op op) {
+void check_reduce_scatter(const Algorithm<ReduceScatter>& algorithm,
+                          const std::vector<std::size_t>& parts, mpib_datatype datatype,
+                          mpib_op op) {
     std::size_t count = 0;
     std::vector<std::vector<T>> results;
     for (const std::size_t part : parts) {
@@ -21,7 +19,7 @@ void check_reduce_scatter(ReduceScatter algorithm, const std::vector<std::size_t
     const auto data = make_data<T>(size, count);
     const auto* reduction = mpi_bridge::find_reduction(datatype, op);
     run(size, [&](Conversation& talk) {
-        return algorithm(talk, *reduction, in(data[own(talk)]), out(results[own(talk)]), parts);
+        return algorithm.run(talk, *reduction, in(data[own(talk)]), out(results[own(talk)]), parts);
     });
     std::size_t offset = 0;
     for (const auto& result : results) {
@@ -30,7 +28,7 @@ void check_reduce_scatter(ReduceScatter algorithm, const std::vector<std::size_t
     }
 }
 
-class ReduceScatterTest : public testing::TestWithParam<ReduceScatter> {};
+class ReduceScatterTest : public testing::TestWithParam<Algorithm<ReduceScatter>> {};
 
 TEST_P(ReduceScatterTest, GivesEveryRankItsUnevenPart) {
     for (const int size : rank_counts) {
@@ -65,8 +63,8 @@ TEST_P(ReduceScatterTest, ReducesAccumulatorsWithoutFinishingThem) {
     run(size, [&](Conversation& talk) {
         const auto mine = loaded(sum, data[own(talk)]);
         std::vector<std::byte> partial(part * sum.accumulator_bytes);
-        auto done =
-            GetParam()(talk, mpi_bridge::accumulators_of(sum), mine.data(), partial.data(), parts);
+        auto done = GetParam().run(talk, mpi_bridge::accumulators_of(sum), mine.data(),
+                                   partial.data(), parts);
         std::vector<Brain> result(part);
         sum.store(result.data(), partial.data(), part, size);
         expect_reduced(result, own(talk) * part, data, MPIB_SUM);
@@ -74,8 +72,7 @@ TEST_P(ReduceScatterTest, ReducesAccumulatorsWithoutFinishingThem) {
     });
 }
 
-INSTANTIATE_TEST_SUITE_P(Halving, ReduceScatterTest,
-                         testing::Values(mpi_bridge::reduce_scatter_halving));
-INSTANTIATE_TEST_SUITE_P(Ring, ReduceScatterTest, testing::Values(mpi_bridge::reduce_scatter_ring));
+INSTANTIATE_TEST_SUITE_P(Table, ReduceScatterTest, testing::ValuesIn(algorithms<ReduceScatter>()),
+                         algorithm_name<ReduceScatter>);
 
 }  // namespace

@@ -5,13 +5,10 @@ namespace {
 
 using namespace mpi_bridge_test;
 
-using Reduce = Done (*)(Conversation&, const Reducer&, const std::byte*, std::byte*, std::size_t,
-                        int);
-
 // `in_place`: at the root; the others' recv is no memory at all.
 template <typename T>
-void check_reduce(Reduce algorithm, int size, std::size_t count, mpib_datatype datatype, mpib_op op,
-                  int root, bool in_place) {
+void check_reduce(const Algorithm<Reduce>& algorithm, int size, std::size_t count,
+                  mpib_datatype datatype, mpib_op op, int root, bool in_place) {
     const auto data = make_data<T>(size, count);
     auto sent = data;
     auto& at_root = sent[static_cast<std::size_t>(root)];
@@ -20,7 +17,7 @@ void check_reduce(Reduce algorithm, int size, std::size_t count, mpib_datatype d
     run(size, [&](Conversation& talk) {
         std::byte* recv = nullptr;
         if (talk.rank() == root) recv = in_place ? out(at_root) : out(result);
-        return algorithm(talk, *reduction, in(sent[own(talk)]), recv, count, root);
+        return algorithm.run(talk, *reduction, in(sent[own(talk)]), recv, count, root);
     });
     expect_reduced(in_place ? at_root : result, 0, data, op);
     for (int rank = 0; rank < size; ++rank) {
@@ -30,7 +27,7 @@ void check_reduce(Reduce algorithm, int size, std::size_t count, mpib_datatype d
     }
 }
 
-class ReduceTest : public testing::TestWithParam<Reduce> {};
+class ReduceTest : public testing::TestWithParam<Algorithm<Reduce>> {};
 
 TEST_P(ReduceTest, IsRightForEveryRankCountRootAndLength) {
     for (const int size : rank_counts) {
@@ -63,14 +60,15 @@ TEST_P(ReduceTest, ReducesAccumulatorsWithoutFinishingThem) {
     run(size, [&](Conversation& talk) {
         const auto mine = loaded(average, data[own(talk)]);
         std::byte* recv = talk.rank() == 2 ? partial.data() : nullptr;
-        return GetParam()(talk, mpi_bridge::accumulators_of(average), mine.data(), recv, count, 2);
+        return GetParam().run(talk, mpi_bridge::accumulators_of(average), mine.data(), recv, count,
+                              2);
     });
     std::vector<std::int32_t> result(count);
     average.store(result.data(), partial.data(), count, size);
     expect_reduced(result, 0, data, MPIB_AVERAGE);
 }
 
-INSTANTIATE_TEST_SUITE_P(Binomial, ReduceTest, testing::Values(mpi_bridge::reduce_binomial));
-INSTANTIATE_TEST_SUITE_P(Halving, ReduceTest, testing::Values(mpi_bridge::reduce_halving));
+INSTANTIATE_TEST_SUITE_P(Table, ReduceTest, testing::ValuesIn(algorithms<Reduce>()),
+                         algorithm_name<Reduce>);
 
 }  // namespace

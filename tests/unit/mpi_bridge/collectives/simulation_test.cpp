@@ -4,18 +4,16 @@
 // end when they are received, and memory lent to the transport changes at once.
 #include "tests/bench/scale/simulation.hpp"
 
-#include "collectives/select/selected.hpp"
 #include "ranks.hpp"
 
 namespace {
 
 using namespace mpi_bridge_test;
-using mpi_bridge::AllreduceAlgorithm;
 using mpi_bridge_scale::Simulation;
 
-constexpr AllreduceAlgorithm all_algorithms[] = {
-    AllreduceAlgorithm::recursive_doubling, AllreduceAlgorithm::recursive_quadrupling,
-    AllreduceAlgorithm::halving_doubling, AllreduceAlgorithm::direct, AllreduceAlgorithm::ring};
+const Algorithm<Allreduce>& allreduce(std::string_view name) {
+    return *mpi_bridge::find_algorithm<Allreduce>(name);
+}
 
 Simulation::Options options(int ranks, std::size_t segment_bytes) {
     Simulation::Options options;
@@ -32,26 +30,25 @@ mpi_bridge_scale::Report simulate(const Simulation::Options& how, const Body& bo
 }
 
 mpi_bridge_scale::Report simulate_allreduce(const Simulation::Options& how,
-                                            AllreduceAlgorithm algorithm, std::size_t count,
-                                            bool in_place) {
+                                            const Algorithm<Allreduce>& algorithm,
+                                            std::size_t count, bool in_place) {
     const auto data = make_data<float>(how.ranks, count);
     auto results =
         in_place ? data : std::vector<std::vector<float>>(data.size(), poisoned<float>(count));
     const auto report = simulate(how, [&](Conversation& talk) {
         const std::byte* send = in_place ? in(results[own(talk)]) : in(data[own(talk)]);
-        return run_allreduce(algorithm, talk, Simulation::float_sum(), send,
-                             out(results[own(talk)]), count);
+        return algorithm.run(talk, Simulation::float_sum(), send, out(results[own(talk)]), count);
     });
     expect_reduced(results[0], 0, data, MPIB_SUM);
     for (const auto& result : results)
-        EXPECT_TRUE(same_bits(result, results[0])) << name_of(algorithm);
+        EXPECT_TRUE(same_bits(result, results[0])) << algorithm.name;
     return report;
 }
 
 TEST(Simulation, CountsTheStepsAndBytesOfARing) {
     constexpr std::size_t count = 1024;
     const auto report =
-        simulate_allreduce(options(4, 256UL * 1024), AllreduceAlgorithm::ring, count, false);
+        simulate_allreduce(options(4, 256UL * 1024), allreduce("ring"), count, false);
     EXPECT_EQ(report.steps, 2 * 3);
     EXPECT_EQ(report.bytes_per_rank, 2 * 3 * count * sizeof(float) / 4);
     EXPECT_EQ(report.messages, 4U * 2 * 3);
@@ -65,7 +62,7 @@ TEST(Simulation, CountsTheStepsAndBytesOfHalvingAndDoubling) {
     };
     for (const auto& [ranks, steps, connections] : {Expected{4, 4, 3}, {5, 6, 4}, {16, 8, 7}}) {
         const auto report = simulate_allreduce(options(ranks, 256UL * 1024),
-                                               AllreduceAlgorithm::halving_doubling, count, false);
+                                               allreduce("halving_doubling"), count, false);
         EXPECT_EQ(report.steps, steps);
         EXPECT_EQ(report.connections_per_rank, connections);
         const double share = (ranks - 1.0) / ranks;
@@ -107,24 +104,24 @@ TEST(Simulation, LetsRanksOfANodeShareItsInterface) {
 }
 
 TEST(Simulation, GivesTheSameReportEveryTime) {
-    const auto first = simulate_allreduce(options(7, 64), AllreduceAlgorithm::ring, 1031, true);
-    const auto second = simulate_allreduce(options(7, 64), AllreduceAlgorithm::ring, 1031, true);
+    const auto first = simulate_allreduce(options(7, 64), allreduce("ring"), 1031, true);
+    const auto second = simulate_allreduce(options(7, 64), allreduce("ring"), 1031, true);
     EXPECT_EQ(first.seconds, second.seconds);
     EXPECT_EQ(first.steps, second.steps);
     EXPECT_EQ(first.messages, second.messages);
 }
 
 TEST(Simulation, TakesTheSameTimeWhetherItCarriesPayloadOrNot) {
-    for (const auto algorithm : all_algorithms) {
+    for (const auto& algorithm : algorithms<Allreduce>()) {
         auto how = options(7, 256);
         const auto carried = simulate_allreduce(how, algorithm, 5000, true);
         how.carries_payload = false;
         std::vector<float> vector(5000);
         const auto counted = simulate(how, [&](Conversation& talk) {
-            return run_allreduce(algorithm, talk, Simulation::float_sum(), in(vector), out(vector),
+            return algorithm.run(talk, Simulation::float_sum(), in(vector), out(vector),
                                  vector.size());
         });
-        EXPECT_EQ(carried.seconds, counted.seconds) << name_of(algorithm);
+        EXPECT_EQ(carried.seconds, counted.seconds) << algorithm.name;
         EXPECT_EQ(carried.messages, counted.messages);
         EXPECT_EQ(carried.bytes_per_rank, counted.bytes_per_rank);
     }
@@ -154,7 +151,7 @@ TEST(Simulation, FindsMemoryThatChangesWhileItIsLent) {
 class SimulatedTest : public testing::TestWithParam<int> {};
 
 TEST_P(SimulatedTest, AllreduceTouchesNoMemoryItHasLent) {
-    for (const auto algorithm : all_algorithms) {
+    for (const auto& algorithm : algorithms<Allreduce>()) {
         for (const std::size_t count : counts) {
             for (const bool in_place : {false, true}) {
                 simulate_allreduce(options(GetParam(), short_segment), algorithm, count, in_place);
@@ -165,15 +162,14 @@ TEST_P(SimulatedTest, AllreduceTouchesNoMemoryItHasLent) {
 
 TEST_P(SimulatedTest, ReduceTouchesNoMemoryItHasLent) {
     const int root = GetParam() / 2;
-    for (const auto algorithm :
-         {mpi_bridge::ReduceAlgorithm::binomial, mpi_bridge::ReduceAlgorithm::halving}) {
+    for (const auto& algorithm : algorithms<Reduce>()) {
         for (const std::size_t count : counts) {
             const auto data = make_data<float>(GetParam(), count);
             auto result = poisoned<float>(count);
             simulate(options(GetParam(), short_segment), [&](Conversation& talk) {
                 std::byte* recv = talk.rank() == root ? out(result) : nullptr;
-                return run_reduce(algorithm, talk, Simulation::float_sum(), in(data[own(talk)]),
-                                  recv, count, root);
+                return algorithm.run(talk, Simulation::float_sum(), in(data[own(talk)]), recv,
+                                     count, root);
             });
             expect_reduced(result, 0, data, MPIB_SUM);
         }
@@ -181,16 +177,15 @@ TEST_P(SimulatedTest, ReduceTouchesNoMemoryItHasLent) {
 }
 
 TEST_P(SimulatedTest, ReduceScatterTouchesNoMemoryItHasLent) {
-    for (const auto algorithm :
-         {mpi_bridge::ReduceScatterAlgorithm::halving, mpi_bridge::ReduceScatterAlgorithm::ring}) {
+    for (const auto& algorithm : algorithms<ReduceScatter>()) {
         for (const std::size_t part : {std::size_t{0}, std::size_t{1}, std::size_t{333}}) {
             const auto ranks = static_cast<std::size_t>(GetParam());
             const std::vector<std::size_t> parts(ranks, part);
             const auto data = make_data<float>(GetParam(), part * ranks);
             std::vector<std::vector<float>> results(ranks, poisoned<float>(part));
             simulate(options(GetParam(), short_segment), [&](Conversation& talk) {
-                return run_reduce_scatter(algorithm, talk, Simulation::float_sum(),
-                                          in(data[own(talk)]), out(results[own(talk)]), parts);
+                return algorithm.run(talk, Simulation::float_sum(), in(data[own(talk)]),
+                                     out(results[own(talk)]), parts);
             });
             for (std::size_t rank = 0; rank < ranks; ++rank)
                 expect_reduced(results[rank], rank * part, data, MPIB_SUM);
@@ -199,17 +194,14 @@ TEST_P(SimulatedTest, ReduceScatterTouchesNoMemoryItHasLent) {
 }
 
 TEST_P(SimulatedTest, BroadcastTouchesNoMemoryItHasLent) {
-    using mpi_bridge::BroadcastAlgorithm;
     const auto ranks = static_cast<std::size_t>(GetParam());
-    for (const auto algorithm : {BroadcastAlgorithm::binomial, BroadcastAlgorithm::chain,
-                                 BroadcastAlgorithm::scatter_allgather}) {
+    for (const auto& algorithm : algorithms<Broadcast>()) {
         for (const std::size_t count : counts) {
             const auto expected = random_values<std::uint8_t>(count, count);
             std::vector<std::vector<std::uint8_t>> buffers(ranks, poisoned<std::uint8_t>(count));
             buffers[ranks - 1] = expected;
             simulate(options(GetParam(), short_segment), [&](Conversation& talk) {
-                return run_broadcast(algorithm, talk, Bytes(out(buffers[own(talk)]), count),
-                                     talk.size() - 1);
+                return algorithm.run(talk, Bytes(out(buffers[own(talk)]), count), talk.size() - 1);
             });
             for (const auto& buffer : buffers)
                 EXPECT_EQ(buffer, expected);
@@ -219,8 +211,7 @@ TEST_P(SimulatedTest, BroadcastTouchesNoMemoryItHasLent) {
 
 TEST_P(SimulatedTest, AllgatherTouchesNoMemoryItHasLent) {
     const auto ranks = static_cast<std::size_t>(GetParam());
-    for (const auto algorithm :
-         {mpi_bridge::AllgatherAlgorithm::bruck, mpi_bridge::AllgatherAlgorithm::ring}) {
+    for (const auto& algorithm : algorithms<Allgather>()) {
         for (const std::size_t count : counts) {
             const auto whole = random_values<std::uint8_t>(count * ranks, count);
             std::vector<std::vector<std::uint8_t>> buffers(ranks,
@@ -233,7 +224,7 @@ TEST_P(SimulatedTest, AllgatherTouchesNoMemoryItHasLent) {
                 if (count != 0) {
                     std::memcpy(parts[own(talk)].data(), in(whole) + own(talk) * count, count);
                 }
-                return run_allgather(algorithm, talk, parts);
+                return algorithm.run(talk, parts);
             });
             for (const auto& buffer : buffers)
                 EXPECT_EQ(buffer, whole);
