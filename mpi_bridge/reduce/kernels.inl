@@ -280,17 +280,17 @@ constexpr KernelTable::Row floats() {
              reduction<MPIB_PRODUCT, Element, Accumulator>(scale), Reduction(), Reduction()}};
 }
 
+template <typename Element, typename Accumulator>
 constexpr KernelTable::Row truths() {
-    constexpr auto every = reduction<MPIB_AND, Truth, std::uint8_t>(nullptr);
-    constexpr auto any = reduction<MPIB_OR, Truth, std::uint8_t>(nullptr);
+    constexpr auto every = reduction<MPIB_AND, Element, Accumulator>(nullptr);
+    constexpr auto any = reduction<MPIB_OR, Element, Accumulator>(nullptr);
     return {{Reduction(), Reduction(), every, any, Reduction(), every, any}};
 }
 
-// In the order of mpib_datatype.
-constexpr KernelTable table = {
-    {integers<std::uint8_t, std::int64_t>(), integers<std::int8_t, std::int64_t>(),
-     integers<std::int16_t, std::int64_t>(), integers<std::int32_t, std::int64_t>(),
-     integers<std::int64_t, Wide>(), floats<Half, float>(), floats<Brain, float>(),
-     floats<float, float>(), floats<double, double>(), truths()}};
+constexpr KernelTable table = {{
+#define MPIB_ROW(NAME, name, family, element, accumulator, ...) family<element, accumulator>(),
+    MPI_BRIDGE_DATATYPES(MPIB_ROW)
+#undef MPIB_ROW
+}};
 
 }  // namespace

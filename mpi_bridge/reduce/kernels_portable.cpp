@@ -7,8 +7,6 @@
 
 namespace mpi_bridge {
 
-__extension__ typedef __int128 Wide;
-
 constexpr std::size_t vector_bytes = 16;
 
 #include "reduce/kernels.inl"

@@ -4,17 +4,9 @@
 // which the same expressions serve: the last items of a range are computed by the formulas of all
 // others. Included by kernels.inl, once per instruction set.
 
-// These are storage only: a distinct type each, so that templates can tell them apart.
-struct Half {
-    std::uint16_t bits;
-};
-struct Brain {
-    std::uint16_t bits;
-};
-// A byte that is false when zero; its accumulator is 0 or 1.
-struct Truth {
-    std::uint8_t byte;
-};
+using datatype::Brain;
+using datatype::Half;
+using datatype::Truth;
 
 template <typename T, std::size_t N>
 struct LanesOf {

@@ -3,17 +3,19 @@
 
 #include <iterator>
 
+#include "reduce/datatypes.hpp"
 #include "reduce/table.hpp"
 
 namespace mpi_bridge {
 namespace {
 
 constexpr const char* datatype_names[] = {
-    "MPIB_UINT8",   "MPIB_INT8",     "MPIB_INT16",   "MPIB_INT32",   "MPIB_INT64",
-    "MPIB_FLOAT16", "MPIB_BFLOAT16", "MPIB_FLOAT32", "MPIB_FLOAT64", "MPIB_BOOL"};
+#define MPIB_NAME(NAME, ...) "MPIB_" #NAME,
+    MPI_BRIDGE_DATATYPES(MPIB_NAME)
+#undef MPIB_NAME
+};
 constexpr const char* op_names[] = {"MPIB_SUM",     "MPIB_AVERAGE", "MPIB_MIN", "MPIB_MAX",
                                     "MPIB_PRODUCT", "MPIB_AND",     "MPIB_OR"};
-static_assert(std::size(datatype_names) == datatype_count);
 static_assert(std::size(op_names) == op_count);
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "reduce/datatypes.hpp"
 #include "reduce/instruction_sets.hpp"
 #include "reduce/names.hpp"
 
@@ -30,10 +31,6 @@ std::string known_names() {
     return names;
 }
 
-bool is_float(mpib_datatype datatype) {
-    return datatype >= MPIB_FLOAT16 && datatype <= MPIB_FLOAT64;
-}
-
 }  // namespace
 
 const Reduction* look_up(const KernelTable& table, mpib_datatype datatype, mpib_op op) {
@@ -53,12 +50,13 @@ const Reduction* find_portable_reduction(mpib_datatype datatype, mpib_op op) {
 }
 
 std::string why_no_reduction(mpib_datatype datatype, mpib_op op) {
-    if (static_cast<unsigned>(datatype) >= datatype_count) {
+    const Datatype* const known = find_datatype(datatype);
+    if (known == nullptr) {
         return datatype_name(datatype) + " is not one of mpib_datatype";
     }
     if (static_cast<unsigned>(op) >= op_count) return op_name(op) + " is not one of mpib_op";
     if (find_portable_reduction(datatype, op) != nullptr) return {};
-    if (is_float(datatype)) {
+    if (known->family == Family::floats) {
         return op_name(op) + " is for integers and MPIB_BOOL, not for " + datatype_name(datatype);
     }
     return op_name(op) + " has no meaning for " + datatype_name(datatype) +
@@ -66,9 +64,8 @@ std::string why_no_reduction(mpib_datatype datatype, mpib_op op) {
 }
 
 std::size_t datatype_bytes(mpib_datatype datatype) {
-    // Every datatype has a maximum.
-    const Reduction* any = find_portable_reduction(datatype, MPIB_MAX);
-    return any == nullptr ? 0 : any->element_bytes;
+    const Datatype* const known = find_datatype(datatype);
+    return known == nullptr ? 0 : known->bytes;
 }
 
 Done choose_kernels(std::string_view name) {

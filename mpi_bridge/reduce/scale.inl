@@ -4,21 +4,13 @@
 
 // The type in which an element meets the factor.
 template <typename Element>
-struct FactorOf {
-    using Type = std::conditional_t<std::is_integral_v<Element>, double, Element>;
-};
-template <>
-struct FactorOf<Half> {
-    using Type = float;
-};
-template <>
-struct FactorOf<Brain> {
-    using Type = float;
-};
+using FactorOf = std::conditional_t<
+    std::is_integral_v<Element>, double,
+    std::conditional_t<std::is_floating_point_v<Element>, Element, float>>;
 
 template <typename Element>
 struct Scale {
-    using Factor = typename FactorOf<Element>::Type;
+    using Factor = FactorOf<Element>;
     // Only AVX-512 converts between 64-bit integers and doubles.
     static constexpr bool alone = std::is_integral_v<Element> && sizeof(Element) == 8;
     static constexpr std::size_t width = alone ? 1 : vector_bytes / sizeof(Factor);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "reduce/datatypes.hpp"
 #include "reduce/reduction.hpp"
 
 namespace mpi_bridge {
 
-constexpr unsigned datatype_count = 10;
 constexpr unsigned op_count = 7;
 
 // Reductions by datatype, then by operation, in the order of the public enumerations; pairs that

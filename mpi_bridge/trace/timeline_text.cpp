@@ -2,12 +2,12 @@
 #include "trace/timeline_text.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <iterator>
 
 #include <fmt/format.h>
 
+#include "reduce/datatypes.hpp"
 #include "trace/utf8.hpp"
 
 namespace mpi_bridge {
@@ -17,16 +17,6 @@ namespace {
 constexpr int format_version = 1;
 
 constexpr unsigned engine_row = 0;
-
-// By mpib_datatype; the names are those of array libraries.
-constexpr std::array<std::string_view, 10> datatypes{"uint8",   "int8",    "int16",    "int32",
-                                                     "int64",   "float16", "bfloat16", "float32",
-                                                     "float64", "bool"};
-
-std::string_view datatype_text(int datatype) {
-    const auto index = static_cast<std::size_t>(datatype);
-    return index < datatypes.size() ? datatypes[index] : "unknown";
-}
 
 std::string title_of(const Event& event) {
     std::string title(event.text.empty() || event.type == EventType::mark ? "engine" : event.text);
@@ -78,7 +68,7 @@ void TimelineText::details(const Details& details) {
     number("bytes", details.bytes);
     if (details.datatype >= 0) {
         fmt::format_to(std::back_inserter(text_), R"({}"dtype":"{}")", before,
-                       datatype_text(details.datatype));
+                       datatype_word(details.datatype));
         before = ',';
     }
     number("bucket", details.bucket);

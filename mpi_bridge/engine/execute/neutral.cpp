@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <type_traits>
+
+#include "reduce/datatypes.hpp"
 
 namespace mpi_bridge {
 namespace {
@@ -22,10 +25,15 @@ Pattern pattern(T value) {
     return result;
 }
 
+template <typename Bits>
+constexpr Bits with_sign(Bits magnitude) {
+    return static_cast<Bits>(magnitude | Bits{1} << (sizeof(Bits) * 8 - 1));
+}
+
 enum class Number { zero, one, largest, smallest, all_bits };
 
 template <typename T>
-Pattern integer(Number number) {
+Pattern integers(Number number) {
     switch (number) {
         case Number::zero:
             return pattern(T{0});
@@ -42,62 +50,48 @@ Pattern integer(Number number) {
 }
 
 template <typename T>
-Pattern floating(Number number) {
+Pattern floats(Number number) {
+    // What has no arithmetic of its own gives the bits of its numbers; the sign is the first bit.
+    constexpr bool has_arithmetic = std::is_floating_point_v<T>;
     switch (number) {
         case Number::one:
-            return pattern(T{1});
+            if constexpr (has_arithmetic)
+                return pattern(T{1});
+            else
+                return pattern(T::one);
         case Number::largest:
-            return pattern(std::numeric_limits<T>::infinity());
+            if constexpr (has_arithmetic)
+                return pattern(std::numeric_limits<T>::infinity());
+            else
+                return pattern(T::infinity);
         case Number::smallest:
-            return pattern(-std::numeric_limits<T>::infinity());
+            if constexpr (has_arithmetic)
+                return pattern(-std::numeric_limits<T>::infinity());
+            else
+                return pattern(with_sign(T::infinity));
         default:
-            return pattern(T{0});
+            return pattern(T{});
     }
 }
 
-// The upper 16 bits of an IEEE number; `one` and `infinity` are the bits of these values.
-Pattern short_floating(Number number, std::uint16_t one, std::uint16_t infinity) {
-    constexpr std::uint16_t sign = 0x8000;
-    switch (number) {
-        case Number::one:
-            return pattern(one);
-        case Number::largest:
-            return pattern(infinity);
-        case Number::smallest:
-            return pattern(static_cast<std::uint16_t>(infinity | sign));
-        default:
-            return pattern(std::uint16_t{0});
-    }
+template <typename T>
+Pattern truths(Number number) {
+    return pattern(T{static_cast<std::uint8_t>(number == Number::zero ? 0 : 1)});
 }
 
 Pattern pattern_of(mpib_datatype datatype, Number number) {
     switch (datatype) {
-        case MPIB_UINT8:
-            return integer<std::uint8_t>(number);
-        case MPIB_INT8:
-            return integer<std::int8_t>(number);
-        case MPIB_INT16:
-            return integer<std::int16_t>(number);
-        case MPIB_INT32:
-            return integer<std::int32_t>(number);
-        case MPIB_INT64:
-            return integer<std::int64_t>(number);
-        case MPIB_FLOAT16:
-            return short_floating(number, 0x3c00, 0x7c00);
-        case MPIB_BFLOAT16:
-            return short_floating(number, 0x3f80, 0x7f80);
-        case MPIB_FLOAT32:
-            return floating<float>(number);
-        case MPIB_FLOAT64:
-            return floating<double>(number);
-        case MPIB_BOOL:
-            break;
+#define MPIB_CASE(NAME, name, family, element, ...) \
+    case MPIB_##NAME:                               \
+        return family<element>(number);
+        MPI_BRIDGE_DATATYPES(MPIB_CASE)
+#undef MPIB_CASE
     }
-    return pattern(static_cast<std::uint8_t>(number == Number::zero ? 0 : 1));
+    return {};
 }
 
 bool is_integer(mpib_datatype datatype) {
-    return datatype <= MPIB_INT64;
+    return datatypes[datatype].family == Family::integers;
 }
 
 Number neutral_of(mpib_op op) {
@@ -142,12 +136,13 @@ StatusElement status_element(mpib_datatype datatype, mpib_op op, int ranks) {
 }
 
 int most_status_ranks(mpib_datatype datatype) {
-    switch (datatype) {
-        case MPIB_UINT8:
-        case MPIB_INT8:
+    const Datatype& type = datatypes[datatype];
+    if (type.family == Family::truths) return std::numeric_limits<int>::max();
+    // A sum must not wrap to zero, and the average of a single one not be rounded to it.
+    switch (type.bytes) {
+        case 1:
             return std::numeric_limits<std::int8_t>::max();
-        case MPIB_INT16:
-        case MPIB_FLOAT16:
+        case 2:
             return std::numeric_limits<std::int16_t>::max();
         default:
             return std::numeric_limits<int>::max();

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include <fmt/format.h>
+
+#include "reduce/datatypes.hpp"
 
 namespace mpi_bridge {
 namespace {
@@ -17,44 +20,48 @@ struct Type {
     Codec key;
     Codec average;
     nccl::DataType nccl;
-    bool floating;
+    Family family;
+};
+
+// The codec that moves elements of that many bytes as they are.
+constexpr Codec copy_of(std::size_t bytes) {
+    switch (bytes) {
+        case 1:
+            return Codec::copy8;
+        case 2:
+            return Codec::copy16;
+        case 4:
+            return Codec::copy32;
+        default:
+            return Codec::copy64;
+    }
+}
+
+// The codecs of Codec by their names in a row, where `copy` depends on the row.
+template <std::size_t bytes>
+struct CodecsOf {
+    static constexpr Codec copy = copy_of(bytes);
+#define MPIB_CODEC(name, ...) static constexpr Codec name = Codec::name;
+    MPI_BRIDGE_CODECS(MPIB_CODEC)
+#undef MPIB_CODEC
+};
+
+constexpr Type types[] = {
+#define MPIB_TYPE(NAME, name, family, element, accumulator, scale, key, average, type) \
+    {CodecsOf<sizeof(element)>::copy,                                                  \
+     CodecsOf<sizeof(element)>::scale,                                                 \
+     CodecsOf<sizeof(element)>::key,                                                   \
+     CodecsOf<sizeof(element)>::average,                                               \
+     nccl::type,                                                                       \
+     Family::family},
+    MPI_BRIDGE_DATATYPES(MPIB_TYPE)
+#undef MPIB_TYPE
 };
 
 Outcome<Type> type_of(mpib_datatype datatype) {
-    switch (datatype) {
-        case MPIB_UINT8:
-            return Type{Codec::copy8,     Codec::scale_u8, Codec::copy8,
-                        Codec::u8_as_i64, nccl::uint8,     false};
-        case MPIB_INT8:
-            return Type{Codec::copy8,     Codec::scale_i8, Codec::copy8,
-                        Codec::i8_as_i64, nccl::int8,      false};
-        case MPIB_INT16:
-            return Type{Codec::copy16,     Codec::scale_i16, Codec::copy16,
-                        Codec::i16_as_i64, nccl::int32,      false};
-        case MPIB_INT32:
-            return Type{Codec::copy32,     Codec::scale_i32, Codec::copy32,
-                        Codec::i32_as_i64, nccl::int32,      false};
-        case MPIB_INT64:
-            return Type{Codec::copy64,      Codec::scale_i64, Codec::copy64,
-                        Codec::i64_as_pair, nccl::int64,      false};
-        case MPIB_FLOAT16:
-            return Type{Codec::copy16, Codec::scale_f16, Codec::f16_as_key,
-                        Codec::copy16, nccl::float16,    true};
-        case MPIB_BFLOAT16:
-            return Type{Codec::copy16, Codec::scale_bf16, Codec::bf16_as_key,
-                        Codec::copy16, nccl::bfloat16,    true};
-        case MPIB_FLOAT32:
-            return Type{Codec::copy32, Codec::scale_f32, Codec::f32_as_key,
-                        Codec::copy32, nccl::float32,    true};
-        case MPIB_FLOAT64:
-            return Type{Codec::copy64, Codec::scale_f64, Codec::f64_as_key,
-                        Codec::copy64, nccl::float64,    true};
-        case MPIB_BOOL:
-            return Type{Codec::copy8, Codec::copy8, Codec::copy8, Codec::copy8, nccl::uint8, false};
-        default:
-            return invalid(fmt::format("datatype {} is not supported on devices yet",
-                                       static_cast<int>(datatype)));
-    }
+    if (find_datatype(datatype) != nullptr) return types[datatype];
+    return invalid(
+        fmt::format("datatype {} is not supported on devices yet", static_cast<int>(datatype)));
 }
 
 // Checks that the API has this operation for the type; see mpi_bridge.h.
@@ -63,8 +70,9 @@ Done check_op(const DeviceReduction& reduction, const Type& type) {
     const bool logical = op == MPIB_AND || op == MPIB_OR;
     const bool ordered = op == MPIB_MIN || op == MPIB_MAX;
     const bool known = op >= MPIB_SUM && op <= MPIB_OR;
-    const bool truth = reduction.datatype == MPIB_BOOL;
-    if (known && (truth ? logical || ordered : !(logical && type.floating))) return {};
+    const bool truth = type.family == Family::truths;
+    const bool floating = type.family == Family::floats;
+    if (known && (truth ? logical || ordered : !(logical && floating))) return {};
     return invalid(fmt::format("there is no operation {} for datatype {}", static_cast<int>(op),
                                static_cast<int>(reduction.datatype)));
 }
@@ -123,17 +131,11 @@ void scale_around(WirePlan& plan, const Type& type, double before, double after)
 }
 
 // The kernels of one of NCCL's types of floats that scale on the way.
-Codec scale_of(nccl::DataType type) {
-    switch (type) {
-        case nccl::float16:
-            return Codec::scale_f16;
-        case nccl::bfloat16:
-            return Codec::scale_bf16;
-        case nccl::float64:
-            return Codec::scale_f64;
-        default:
-            return Codec::scale_f32;
-    }
+Codec scale_of(nccl::DataType nccl) {
+    const auto* const found = std::find_if(
+        std::begin(types), std::end(types),
+        [&](const Type& type) { return type.family == Family::floats && type.nccl == nccl; });
+    return found == std::end(types) ? Codec::scale_f32 : found->scale;
 }
 
 // 2^-14 is the smallest normal number of FLOAT16, and 2^-126 that of FLOAT32.
@@ -202,7 +204,7 @@ Outcome<WirePlan> plan_wire(const DeviceReduction& reduction, int ranks) {
     plan.op = op;
     if (reduction.datatype == MPIB_BOOL) {
         plan.packing = plan.unpacking = Codec::bool_as_u8;
-    } else if (!type.floating) {
+    } else if (type.family == Family::integers) {
         plan_integers(plan, type, reduction, ranks);
     } else if (linear(reduction.op)) {
         plan_linear_floats(plan, type, reduction, ranks);
