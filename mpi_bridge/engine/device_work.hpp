@@ -4,8 +4,8 @@
 #include <optional>
 #include <span>
 
-#include "engine/device_executor.hpp"
 #include "engine/execute/device_execution.hpp"
+#include "engine/execute/device_executor.hpp"
 #include "engine/execute/device_lane.hpp"
 #include "engine/process_set_state.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/engine.hpp"
 
-#include "engine/negotiation/descriptor.hpp"
-#include "engine/negotiation/operation_check.hpp"
+#include "engine/negotiation/requests/descriptor.hpp"
+#include "engine/negotiation/requests/operation_check.hpp"
 #include "engine/process_set_engine.hpp"
 #include "engine/process_sets.hpp"
 #include "messages/messenger.hpp"

@@ -26,7 +26,7 @@ NegotiationThread::NegotiationThread(ProcessSetState& state, PlanLane& lane, Dev
     : state_(state),
       lane_(lane),
       devices_(devices),
-      workspace_(state.host.parts().allocate, state.host.parts().free),
+      negotiated_(state, devices),
       stall_watch_(state.host.parts().settings.stall),
       latest_round_(Clock::now()) {}
 
@@ -45,9 +45,8 @@ void NegotiationThread::start() {
 
 void NegotiationThread::let_go() {
     if (thread_.joinable()) thread_.join();
-    negotiated_.reset();
+    negotiated_.let_go();
     control_.reset();
-    workspace_.give_back();
 }
 
 void NegotiationThread::work() {
@@ -70,7 +69,7 @@ void NegotiationThread::rounds() {
     };
     const auto opened = [this]() -> Done {
         control_ = TRY(state_.open(Channel::Lane::control));
-        negotiated_ = TRY(state_.open(Channel::Lane::negotiated));
+        TRY(negotiated_.open(Channel::Lane::negotiated));
         return lane_.open();
     };
     if (failed(opened())) return;
@@ -259,14 +258,7 @@ Done NegotiationThread::run_group(const RunGroup& step, const Descriptor& what,
         entries.front()->result_rows = TRY(state_.host.change_process_sets(what));
         return {};
     }
-    const Communicator::Call call{label, serial, state_.timeout()};
-    if (what.device) return devices_.run(*negotiated_, call, what, entries, step.counts);
-    HostExecution execution(*negotiated_, workspace_, state_.trace(), state_.process_set);
-    if (what.kind != Kind::allreduce) return execution.run_single(call, *entries.front());
-    std::vector<Tensor> tensors;
-    for (std::size_t at = 0; at < entries.size(); ++at)
-        tensors.push_back(tensor_of(entries[at], step.counts[at]));
-    return execution.allreduce(call, what, tensors);
+    return negotiated_.run({label, serial, state_.timeout()}, what, entries, step.counts);
 }
 
 Seconds NegotiationThread::oldest_age(Clock::time_point now) const {

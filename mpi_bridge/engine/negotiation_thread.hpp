@@ -6,9 +6,8 @@
 #include <thread>
 
 #include "collectives/communicator.hpp"
+#include "engine/collective_execution.hpp"
 #include "engine/device_work.hpp"
-#include "engine/execute/host_execution.hpp"
-#include "engine/execute/workspace.hpp"
 #include "engine/plan_lane.hpp"
 #include "engine/process_set_state.hpp"
 #include "trace/stall.hpp"
@@ -73,8 +72,7 @@ class NegotiationThread {
     PlanLane& lane_;
     DeviceWork& devices_;
     std::unique_ptr<Communicator> control_;
-    std::unique_ptr<Communicator> negotiated_;
-    Workspace workspace_;
+    CollectiveExecution negotiated_;
     StallWatch stall_watch_;
     bool asked_who_ = false;  // for a report that is still due
     Clock::time_point latest_round_;

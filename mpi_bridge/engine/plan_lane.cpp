@@ -21,25 +21,19 @@ constexpr std::chrono::milliseconds polls_after_last{20};
 }  // namespace
 
 PlanLane::PlanLane(ProcessSetState& state, DeviceWork& devices)
-    : state_(state),
-      devices_(devices),
-      workspace_(state.host.parts().allocate, state.host.parts().free) {}
+    : state_(state), execution_(state, devices) {}
 
 PlanLane::~PlanLane() {
     if (thread_.joinable()) thread_.join();
 }
 
 Done PlanLane::open() {
-    communicator_ = TRY(state_.open(Channel::Lane::planned));
-    execution_.emplace(*communicator_, workspace_, state_.trace(), state_.process_set);
-    return {};
+    return execution_.open(Channel::Lane::planned);
 }
 
 void PlanLane::let_go() {
     if (thread_.joinable()) thread_.join();
-    execution_.reset();
-    communicator_.reset();
-    workspace_.give_back();
+    execution_.let_go();
 }
 
 void PlanLane::begin() {
@@ -56,15 +50,9 @@ void PlanLane::head_is_ready(const Entry& submitted) {
     if (!waited_for && !(polls_ && small)) work_.notify_one();
 }
 
-void PlanLane::gather_tensors(const PlannedGroup& group, std::size_t first, bool whole) {
-    tensors_.clear();
-    for (std::size_t at = 0; at < group.ids.size(); ++at)
-        tensors_.push_back(tensor_of(whole ? entries_[first + at] : nullptr, group.counts[at]));
-}
-
 Outcome<bool> PlanLane::all_whole(std::string_view label, bool whole) {
     Word word{.mask = whole ? 0U : 1U, .number = state_.member.plan.agreement()};
-    TRY(agree(*communicator_, label, state_.timeout(), {&word, 1}));
+    TRY(agree(execution_.communicator(), label, state_.timeout(), {&word, 1}));
     return word.mask == 0;
 }
 
@@ -72,27 +60,18 @@ Outcome<bool> PlanLane::all_whole(std::string_view label, bool whole) {
 Outcome<bool> PlanLane::run_bucket(const PlannedBucket& bucket, bool whole) {
     const std::uint64_t agreement = state_.member.plan.agreement();
     const PlannedGroup& first = bucket.groups.front();
-    if (bucket.groups.size() == 1 && execution_->can_check_in_band(first.what, first.bytes)) {
-        gather_tensors(first, 0, whole);
-        return execution_->allreduce_if_whole({first.label, agreement, state_.timeout()},
-                                              first.what, tensors_, whole);
+    if (bucket.groups.size() == 1 && execution_.host().can_check_in_band(first.what, first.bytes)) {
+        return execution_.host().allreduce_if_whole(
+            {first.label, agreement, state_.timeout()}, first.what,
+            execution_.tensors_of(entries_, first.counts), whole);
     }
-    auto agreed = all_whole(first.label, whole);
-    if (!agreed || !*agreed || first.what.kind == Kind::barrier) return agreed;
+    const bool agreed = TRY(all_whole(first.label, whole));
+    if (!agreed || first.what.kind == Kind::barrier) return agreed;
     std::size_t at = 0;
     for (const PlannedGroup& group : bucket.groups) {
-        const Communicator::Call call{group.label, agreement, state_.timeout()};
         const auto entries = std::span(entries_).subspan(at, group.ids.size());
-        Done done;
-        if (group.what.device) {
-            done = devices_.run(*communicator_, call, group.what, entries, group.counts);
-        } else if (group.what.kind == Kind::allreduce) {
-            gather_tensors(group, at, whole);
-            done = execution_->allreduce(call, group.what, tensors_);
-        } else {
-            done = execution_->run_single(call, *entries.front());
-        }
-        if (!done) return pass_on(std::move(done));
+        TRY(execution_.run({group.label, agreement, state_.timeout()}, group.what, entries,
+                           group.counts));
         at += group.ids.size();
     }
     return true;
@@ -101,8 +80,10 @@ Outcome<bool> PlanLane::run_bucket(const PlannedBucket& bucket, bool whole) {
 void PlanLane::run_head(Lock& lock) {
     state_.member.start_head(head_);
     entries_.clear();
-    for (const RequestTable::Index index : head_.requests)
-        entries_.push_back(index == RequestTable::none ? nullptr : &state_.entry(index));
+    for (const RequestTable::Index index : head_.requests) {
+        const bool takes_part = head_.whole && index != RequestTable::none;
+        entries_.push_back(takes_part ? &state_.entry(index) : nullptr);
+    }
     lock.unlock();
     auto executed = catching([&] {
         const DefaultFloatingPoint mode;

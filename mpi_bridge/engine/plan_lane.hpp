@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <memory>
-#include <optional>
 #include <thread>
 #include <vector>
 
-#include "collectives/communicator.hpp"
+#include "engine/collective_execution.hpp"
 #include "engine/device_work.hpp"
-#include "engine/execute/host_execution.hpp"
-#include "engine/execute/workspace.hpp"
 #include "engine/process_set_state.hpp"
 
 namespace mpi_bridge {
@@ -57,25 +53,20 @@ class PlanLane {
     void work();
     [[nodiscard]] Outcome<bool> run_bucket(const PlannedBucket& bucket, bool whole);
     [[nodiscard]] Outcome<bool> all_whole(std::string_view label, bool whole);
-    void gather_tensors(const PlannedGroup& group, std::size_t first, bool whole);
 
     // Buckets up to this length are small: waking a thread costs more than running one.
     static constexpr std::size_t small_bucket_bytes = 64UL * 1024;
 
     ProcessSetState& state_;
-    DeviceWork& devices_;
     std::condition_variable work_;  // the lane's thread waits for it
-    std::unique_ptr<Communicator> communicator_;
-    Workspace workspace_;
-    std::optional<HostExecution> execution_;
+    CollectiveExecution execution_;
     bool polls_ = false;           // the lane's thread will soon look by itself
     std::uint64_t polled_at_ = 0;  // the position at its latest look
     bool ended_ = true;
 
     // Used by the thread that runs the head; kept to reuse their memory.
     Member::Head head_;
-    std::vector<Entry*> entries_;
-    std::vector<Tensor> tensors_;
+    std::vector<Entry*> entries_;  // null where this rank takes part without a tensor
 
     std::thread thread_;
 };

@@ -10,7 +10,7 @@
 #include <fmt/core.h>
 #include <sched.h>
 
-#include "engine/negotiation/operation_check.hpp"
+#include "engine/negotiation/requests/operation_check.hpp"
 #include "reduce/reduction.hpp"
 #include "trace/stall.hpp"
 

@@ -10,9 +10,10 @@
 #include <string>
 
 #include "core/group.hpp"
-#include "engine/device_executor.hpp"
-#include "engine/engine.hpp"
-#include "engine/entry.hpp"
+#include "engine/engine_parts.hpp"
+#include "engine/execute/device_executor.hpp"
+#include "engine/execute/entry.hpp"
+#include "engine/handle.hpp"
 #include "engine/negotiation/member.hpp"
 #include "engine/negotiation/round.hpp"
 

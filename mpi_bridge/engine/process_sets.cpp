@@ -7,7 +7,7 @@
 #include <fmt/core.h>
 
 #include "core/catching.hpp"
-#include "engine/negotiation/operation_check.hpp"
+#include "engine/negotiation/requests/operation_check.hpp"
 
 namespace mpi_bridge {
 ProcessSets::ProcessSets(EngineParts parts) : parts_(std::move(parts)), by_number_(most_engines) {

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "engine/device_executor.hpp"
-#include "engine/entry.hpp"
+#include "engine/execute/device_executor.hpp"
 #include "engine/execute/device_lane.hpp"
+#include "engine/execute/entry.hpp"
 #include "trace/trace.hpp"
 
 namespace mpi_bridge {

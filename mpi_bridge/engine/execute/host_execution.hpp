@@ -10,9 +10,9 @@
 
 #include "collectives/communicator.hpp"
 #include "core/failure.hpp"
-#include "engine/entry.hpp"
+#include "engine/execute/entry.hpp"
 #include "engine/execute/workspace.hpp"
-#include "engine/negotiation/descriptor.hpp"
+#include "engine/negotiation/requests/descriptor.hpp"
 #include "trace/trace.hpp"
 
 namespace mpi_bridge {

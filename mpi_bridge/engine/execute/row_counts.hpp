@@ -7,7 +7,7 @@
 
 #include "collectives/communicator.hpp"
 #include "core/failure.hpp"
-#include "engine/entry.hpp"
+#include "engine/execute/entry.hpp"
 
 // Exchanges the lengths of first dimensions that only the sender knows, before the data. The
 // members also tell how much their recv can hold: if that is too little on any of them, all members

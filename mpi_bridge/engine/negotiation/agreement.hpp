@@ -8,7 +8,7 @@
 
 #include "collectives/communicator.hpp"
 #include "core/failure.hpp"
-#include "engine/negotiation/bits.hpp"
+#include "engine/negotiation/requests/bits.hpp"
 
 // How the members of a process set agree: by a few collectives on short vectors, with a logarithmic
 // number of steps and without a leader.

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "core/failure.hpp"
-#include "engine/negotiation/bits.hpp"
 #include "engine/negotiation/member.hpp"
-#include "engine/negotiation/request.hpp"
+#include "engine/negotiation/requests/bits.hpp"
+#include "engine/negotiation/requests/request.hpp"
 
 namespace mpi_bridge {
 

@@ -10,12 +10,12 @@
 
 #include "core/deadline.hpp"
 #include "core/failure.hpp"
-#include "engine/negotiation/descriptor.hpp"
-#include "engine/negotiation/pending_table.hpp"
-#include "engine/negotiation/request_table.hpp"
-#include "engine/plan/buckets.hpp"
-#include "engine/plan/planned_order.hpp"
-#include "engine/plan/recorder.hpp"
+#include "engine/negotiation/plan/buckets.hpp"
+#include "engine/negotiation/plan/planned_order.hpp"
+#include "engine/negotiation/plan/recorder.hpp"
+#include "engine/negotiation/requests/descriptor.hpp"
+#include "engine/negotiation/requests/pending_table.hpp"
+#include "engine/negotiation/requests/request_table.hpp"
 #include "mpi_bridge_engine.h"
 
 namespace mpi_bridge {

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "engine/negotiation/request.hpp"
+#include "engine/negotiation/requests/request.hpp"
 
 namespace mpi_bridge {
 namespace {

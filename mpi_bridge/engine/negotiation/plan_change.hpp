@@ -6,10 +6,10 @@
 
 #include "core/deadline.hpp"
 #include "core/failure.hpp"
-#include "engine/negotiation/bits.hpp"
 #include "engine/negotiation/member.hpp"
-#include "engine/plan/buckets.hpp"
-#include "engine/plan/plan_making.hpp"
+#include "engine/negotiation/plan/buckets.hpp"
+#include "engine/negotiation/plan/plan_making.hpp"
+#include "engine/negotiation/requests/bits.hpp"
 
 namespace mpi_bridge {
 

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "engine/negotiation/bits.hpp"
 #include "engine/negotiation/member.hpp"
+#include "engine/negotiation/requests/bits.hpp"
 
 namespace mpi_bridge {
 

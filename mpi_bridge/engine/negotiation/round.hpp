@@ -14,11 +14,11 @@
 
 #include "core/failure.hpp"
 #include "engine/negotiation/announcement.hpp"
-#include "engine/negotiation/bits.hpp"
 #include "engine/negotiation/member.hpp"
+#include "engine/negotiation/plan/buckets.hpp"
 #include "engine/negotiation/plan_change.hpp"
 #include "engine/negotiation/readiness.hpp"
-#include "engine/plan/buckets.hpp"
+#include "engine/negotiation/requests/bits.hpp"
 
 namespace mpi_bridge {
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <random>
 
-#include "engine/entry.hpp"
+#include "engine/handle.hpp"
 #include "tests/unit/mpi_bridge/engine/ranks.hpp"
 
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/device_executor.hpp"
+#include "engine/execute/device_executor.hpp"
 
 #include <algorithm>
 #include <condition_variable>

@@ -8,15 +8,15 @@
 #include <gtest/gtest.h>
 
 #include "engine/engine_settings.hpp"
-#include "engine/entry.hpp"
 #include "engine/execute/neutral.hpp"
 #include "engine/execute/workspace.hpp"
-#include "engine/negotiation/descriptor.hpp"
-#include "engine/negotiation/pending_table.hpp"
-#include "engine/negotiation/request.hpp"
-#include "engine/negotiation/request_table.hpp"
-#include "engine/plan/buckets.hpp"
-#include "engine/plan/recorder.hpp"
+#include "engine/handle.hpp"
+#include "engine/negotiation/plan/buckets.hpp"
+#include "engine/negotiation/plan/recorder.hpp"
+#include "engine/negotiation/requests/descriptor.hpp"
+#include "engine/negotiation/requests/pending_table.hpp"
+#include "engine/negotiation/requests/request.hpp"
+#include "engine/negotiation/requests/request_table.hpp"
 #include "reduce/reduction.hpp"
 
 namespace {

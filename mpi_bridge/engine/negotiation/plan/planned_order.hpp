@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/deadline.hpp"
-#include "engine/negotiation/descriptor.hpp"
-#include "engine/plan/buckets.hpp"
+#include "engine/negotiation/plan/buckets.hpp"
+#include "engine/negotiation/requests/descriptor.hpp"
 
 namespace mpi_bridge {
 

@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "engine/negotiation/descriptor.hpp"
-#include "engine/negotiation/request.hpp"
+#include "engine/negotiation/requests/descriptor.hpp"
+#include "engine/negotiation/requests/request.hpp"
 
 namespace mpi_bridge {
 

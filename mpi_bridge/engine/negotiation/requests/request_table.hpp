@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "engine/negotiation/descriptor.hpp"
-#include "engine/negotiation/pending_table.hpp"
+#include "engine/negotiation/requests/descriptor.hpp"
+#include "engine/negotiation/requests/pending_table.hpp"
 
 namespace mpi_bridge {
 

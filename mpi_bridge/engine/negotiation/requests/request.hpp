@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/failure.hpp"
-#include "engine/negotiation/descriptor.hpp"
+#include "engine/negotiation/requests/descriptor.hpp"
 
 namespace mpi_bridge {
 

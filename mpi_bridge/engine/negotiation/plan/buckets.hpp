@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/negotiation/descriptor.hpp"
+#include "engine/negotiation/requests/descriptor.hpp"
 
 namespace mpi_bridge {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/plan/recorder.hpp"
+#include "engine/negotiation/plan/recorder.hpp"
 
 #include <algorithm>
 #include <utility>

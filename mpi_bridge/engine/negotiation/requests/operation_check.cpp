@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/negotiation/operation_check.hpp"
+#include "engine/negotiation/requests/operation_check.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +13,7 @@
 
 #include "collectives/chunks.hpp"
 #include "core/overlap.hpp"
-#include "engine/negotiation/descriptor.hpp"
+#include "engine/negotiation/requests/descriptor.hpp"
 #include "reduce/reduction.hpp"
 
 namespace mpi_bridge {

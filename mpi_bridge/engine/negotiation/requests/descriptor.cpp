@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/negotiation/descriptor.hpp"
+#include "engine/negotiation/requests/descriptor.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -10,6 +10,7 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include "reduce/datatypes.hpp"
 #include "reduce/reduction.hpp"
 #include "trace/stall.hpp"
 
@@ -19,8 +20,6 @@ namespace {
 constexpr std::string_view kind_names[] = {
     "allreduce", "allgather", "broadcast", "reduce_scatter",  "alltoall",
     "reduce",    "barrier",   "join",      "process_set_add", "process_set_remove"};
-constexpr std::string_view datatype_names[] = {"uint8",   "int8",     "int16",   "int32",   "int64",
-                                               "float16", "bfloat16", "float32", "float64", "bool"};
 constexpr std::string_view op_names[] = {"sum", "average", "min", "max", "product", "and", "or"};
 
 template <std::size_t count>
@@ -95,8 +94,7 @@ struct Aspect {
 
 constexpr Aspect aspects[] = {
     {"kind of operation", [](const Descriptor& d) { return std::string(name_of(d.kind)); }},
-    {"datatype",
-     [](const Descriptor& d) { return std::string(name_in(datatype_names, d.datatype)); }},
+    {"datatype", [](const Descriptor& d) { return std::string(datatype_word(d.datatype)); }},
     {"kind of memory",
      [](const Descriptor& d) { return std::string(d.device ? "MPIB_DEVICE" : "host"); }},
     {"reduction", [](const Descriptor& d) { return std::string(name_in(op_names, d.op)); }},

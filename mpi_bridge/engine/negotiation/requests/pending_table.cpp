@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/negotiation/pending_table.hpp"
+#include "engine/negotiation/requests/pending_table.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "engine/negotiation/bits.hpp"
+#include "engine/negotiation/requests/bits.hpp"
 
 namespace mpi_bridge {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/plan/buckets.hpp"
+#include "engine/negotiation/plan/buckets.hpp"
 
 #include <algorithm>
 #include <map>

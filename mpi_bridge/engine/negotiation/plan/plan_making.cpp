@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/plan/plan_making.hpp"
+#include "engine/negotiation/plan/plan_making.hpp"
 
 #include <algorithm>
 #include <map>

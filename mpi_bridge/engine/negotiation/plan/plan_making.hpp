@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/negotiation/pending_table.hpp"
-#include "engine/plan/buckets.hpp"
-#include "engine/plan/planned_order.hpp"
-#include "engine/plan/recorder.hpp"
+#include "engine/negotiation/plan/buckets.hpp"
+#include "engine/negotiation/plan/planned_order.hpp"
+#include "engine/negotiation/plan/recorder.hpp"
+#include "engine/negotiation/requests/pending_table.hpp"
 
 namespace mpi_bridge {
 

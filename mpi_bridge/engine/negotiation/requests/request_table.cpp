@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/negotiation/request_table.hpp"
+#include "engine/negotiation/requests/request_table.hpp"
 
 #include <utility>
 

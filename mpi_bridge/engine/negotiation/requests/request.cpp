@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/negotiation/request.hpp"
+#include "engine/negotiation/requests/request.hpp"
 
 #include <cstring>
 #include <string_view>
+
+#include "reduce/datatypes.hpp"
 
 namespace mpi_bridge {
 namespace {
@@ -72,7 +74,8 @@ NamedRequest read_one(Reader& reader) {
     const auto datatype = reader.number<std::uint8_t>();
     const auto op = reader.number<std::uint8_t>();
     what.device = reader.number<std::uint8_t>() != 0;
-    if (what.kind > Kind::remove_process_set || datatype > MPIB_BOOL || op > MPIB_OR) {
+    if (what.kind > Kind::remove_process_set || find_datatype(datatype) == nullptr ||
+        op > MPIB_OR) {
         reader.spoil();
         return one;
     }
