@@ -9,8 +9,7 @@ Chunks Chunks::even(std::size_t count, int parts) {
     Chunks chunks;
     chunks.parts_ = parts;
     chunks.total_ = count;
-    const auto divisor = static_cast<std::size_t>(parts);
-    chunks.longest_ = count / divisor + (count % divisor == 0 ? 0 : 1);
+    chunks.longest_ = even_slice(count, parts, 0).length;
     return chunks;
 }
 
@@ -28,25 +27,14 @@ Chunks Chunks::of(std::span<const std::size_t> lengths) {
 }
 
 std::size_t Chunks::start(int chunk) const {
-    const auto index = static_cast<std::size_t>(chunk);
-    if (!starts_.empty()) return starts_[index];
-    const auto divisor = static_cast<std::size_t>(parts_);
-    return index * (total_ / divisor) + std::min(index, total_ % divisor);
+    if (!starts_.empty()) return starts_[static_cast<std::size_t>(chunk)];
+    return even_slice(total_, parts_, chunk).offset;
 }
 
 Chunks::Runs Chunks::window(int first, int width) const {
     const int until_end = parts_ - first;
     if (width <= until_end) return {range(first, first + width), {}};
     return {range(first, parts_), range(0, width - until_end)};
-}
-
-std::vector<Slice> even_chunks(std::size_t count, int parts) {
-    const Chunks chunks = Chunks::even(count, parts);
-    std::vector<Slice> list;
-    list.reserve(static_cast<std::size_t>(parts));
-    for (int chunk = 0; chunk < parts; ++chunk)
-        list.push_back(chunks[chunk]);
-    return list;
 }
 
 }  // namespace mpi_bridge

@@ -49,7 +49,4 @@ class Chunks {
     std::vector<std::size_t> starts_;  // empty for even chunks
 };
 
-// Chunks::even() as a list.
-[[nodiscard]] std::vector<Slice> even_chunks(std::size_t count, int parts);
-
 }  // namespace mpi_bridge

@@ -144,12 +144,11 @@ Done CommunicatorImplementation::open_stage(const Call& call) {
     for (const int member : layout_.local())
         options.ranks.push_back(options_.group.ranks[static_cast<std::size_t>(member)]);
     std::string why;
-    auto stage = open_node_stage({on_node, everywhere}, layout_, options, why);
-    if (!stage) return pass_on(std::move(stage));
+    auto stage = TRY(open_node_stage({on_node, everywhere}, layout_, options, why));
     {
         // A failure may have come while the shared memory was opened.
         const std::lock_guard lock(abandoning_);
-        stage_ = std::move(*stage);
+        stage_ = std::move(stage);
         if (stage_ != nullptr && cause_) stage_->abandon(cause_->text);
     }
     if (!why.empty()) {
@@ -169,14 +168,11 @@ Done CommunicatorImplementation::measure_network(const Call& call) {
     Model model = selection_.model();
     if (stage_ == nullptr || layout_.leads()) {
         Conversation talk = converse(measuring, stage_ == nullptr ? group() : across_);
-        auto measured = measure(talk);
-        if (!measured) return pass_on(std::move(measured));
-        model = *measured;
+        model = TRY(measure(talk));
     }
     if (stage_ != nullptr) {
         const Bytes bytes = std::as_writable_bytes(std::span(&model, 1));
-        auto shown = stage_->broadcast(turn_of(measuring), bytes, 0);
-        if (!shown) return shown;
+        TRY(stage_->broadcast(turn_of(measuring), bytes, 0));
     }
     selection_ = Selection(model, selection_);
     return {};
@@ -222,7 +218,7 @@ Done CommunicatorImplementation::with_hierarchy(const Call& call, Body&& body) {
 Done CommunicatorImplementation::allreduce(const Call& call, const Reduction& reduction,
                                            const std::byte* send, std::byte* recv,
                                            std::size_t count) {
-    if (auto done = prepare_to_choose(call); !done) return done;
+    TRY(prepare_to_choose(call));
     if (on_one_node()) {
         return stage_->allreduce(turn_of(call), reduction, send, recv, count);
     }
@@ -241,7 +237,7 @@ Done CommunicatorImplementation::allreduce(const Call& call, const Reduction& re
 Done CommunicatorImplementation::reduce(const Call& call, const Reduction& reduction,
                                         const std::byte* send, std::byte* recv, std::size_t count,
                                         int root) {
-    if (auto done = prepare_to_choose(call); !done) return done;
+    TRY(prepare_to_choose(call));
     if (stage_ == nullptr) {
         Conversation talk = converse(call);
         return finished(choose<Reduce>(count * reduction.element_bytes)
@@ -257,7 +253,7 @@ Done CommunicatorImplementation::reduce(const Call& call, const Reduction& reduc
 Done CommunicatorImplementation::reduce_scatter(const Call& call, const Reduction& reduction,
                                                 const std::byte* send, std::byte* recv,
                                                 std::span<const std::size_t> counts) {
-    if (auto done = prepare_to_choose(call); !done) return done;
+    TRY(prepare_to_choose(call));
     if (on_one_node()) {
         const std::size_t own = counts[static_cast<std::size_t>(group().own)];
         std::byte* sums = node_scratch_.take(own * reduction.accumulator_bytes).data();
@@ -277,7 +273,7 @@ Done CommunicatorImplementation::reduce_scatter(const Call& call, const Reductio
 }
 
 Done CommunicatorImplementation::allgather(const Call& call, std::span<const Bytes> parts) {
-    if (auto done = prepare_to_choose(call); !done) return done;
+    TRY(prepare_to_choose(call));
     if (on_one_node()) return stage_->allgather(turn_of(call), parts);
     const std::size_t bytes = total_bytes(parts);
     if (stage_ == nullptr) {
@@ -293,7 +289,7 @@ Done CommunicatorImplementation::allgather(const Call& call, std::span<const Byt
 }
 
 Done CommunicatorImplementation::broadcast(const Call& call, Bytes data, int root) {
-    if (auto done = prepare_to_choose(call); !done) return done;
+    TRY(prepare_to_choose(call));
     if (on_one_node()) return stage_->broadcast(turn_of(call), data, root);
     if (stage_ == nullptr) {
         Conversation talk = converse(call);
@@ -307,13 +303,13 @@ Done CommunicatorImplementation::broadcast(const Call& call, Bytes data, int roo
 
 Done CommunicatorImplementation::alltoall(const Call& call, std::span<const ConstBytes> out,
                                           std::span<const Bytes> in) {
-    if (auto done = prepare(call); !done) return done;
+    TRY(prepare(call));
     if (on_one_node()) return stage_->alltoall(turn_of(call), out, in);
     if (stage_ == nullptr) {
         Conversation talk = converse(call);
         return finished(alltoall_pairwise(talk, out, in));
     }
-    if (auto done = prepare_to_choose(call); !done) return done;
+    TRY(prepare_to_choose(call));
     return with_hierarchy(call, [&](const Hierarchy& hierarchy) {
         Conversation everyone = converse(call);
         return alltoall_by_leaders(hierarchy, everyone, out, in);
@@ -321,7 +317,7 @@ Done CommunicatorImplementation::alltoall(const Call& call, std::span<const Cons
 }
 
 Done CommunicatorImplementation::barrier(const Call& call) {
-    if (auto done = prepare(call); !done) return done;
+    TRY(prepare(call));
     if (on_one_node()) return stage_->barrier(turn_of(call));
     if (stage_ == nullptr) {
         Conversation talk = converse(call);
@@ -332,10 +328,9 @@ Done CommunicatorImplementation::barrier(const Call& call) {
 
 Outcome<Communicator::Next> CommunicatorImplementation::next_call(const std::function<bool()>& stop,
                                                                   Deadline deadline) {
-    auto arrival =
-        transport_.await_message(options_.channel.number(), sequence_ + 1, stop, deadline);
-    if (!arrival) return pass_on(std::move(arrival));
-    switch (*arrival) {
+    const auto arrival =
+        TRY(transport_.await_message(options_.channel.number(), sequence_ + 1, stop, deadline));
+    switch (arrival) {
         case Transport::Arrival::message:
             return Next::call;
         case Transport::Arrival::stopped:
@@ -352,15 +347,12 @@ Outcome<std::unique_ptr<Communicator>> Communicator::open(Transport& transport, 
     const Settings& settings = options.settings;
     Model model = tcp_model();
     if (!settings.model.empty()) {
-        auto parsed = Model::parse(settings.model);
-        if (!parsed) return pass_on(std::move(parsed));
-        model = *parsed;
+        model = TRY(Model::parse(settings.model));
     }
     Selection selection(model, settings.segment_bytes);
     if (!settings.allreduce.empty()) {
-        auto parsed = AllreduceTable::parse(settings.allreduce);
-        if (!parsed) return pass_on(std::move(parsed));
-        selection.pin(std::move(*parsed));
+        auto parsed = TRY(AllreduceTable::parse(settings.allreduce));
+        selection.pin(std::move(parsed));
     }
     // The engine's control messages are short on any network, so they need no measured model.
     const bool measure = settings.model.empty() && options.channel.lane != Channel::Lane::control;

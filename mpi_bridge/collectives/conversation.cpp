@@ -30,19 +30,16 @@ Done Conversation::wait(Pending& pending) {
 }
 
 Done Conversation::wait_all(std::span<Pending> pending) {
-    for (Pending& one : pending) {
-        if (auto done = wait(one); !done) return done;
-    }
+    for (Pending& one : pending)
+        TRY(wait(one));
     return {};
 }
 
 Done Conversation::exchange(int to, ConstBytes out, int from, Bytes in, std::uint32_t step) {
-    auto incoming = receive(from, step, in);
-    if (!incoming) return pass_on(std::move(incoming));
-    auto outgoing = send(to, step, out);
-    if (!outgoing) return pass_on(std::move(outgoing));
-    if (auto done = wait(*incoming); !done) return done;
-    return wait(*outgoing);
+    auto incoming = TRY(receive(from, step, in));
+    auto outgoing = TRY(send(to, step, out));
+    TRY(wait(incoming));
+    return wait(outgoing);
 }
 
 tl::unexpected<Failure> Conversation::explain(Failure failure, const Pending& pending) const {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <vector>
 
+#include "collectives/scratch.hpp"
 #include "core/deadline.hpp"
 #include "core/failure.hpp"
 #include "core/group.hpp"
@@ -14,30 +14,12 @@
 
 namespace mpi_bridge {
 
-using Bytes = std::span<std::byte>;
-using ConstBytes = std::span<const std::byte>;
-
 [[nodiscard]] inline std::size_t total_bytes(std::span<const Bytes> parts) {
     std::size_t bytes = 0;
     for (const Bytes part : parts)
         bytes += part.size();
     return bytes;
 }
-
-// Memory that algorithms keep from call to call, because allocating it anew each time costs more
-// than the work done in it. It grows and never shrinks.
-class Scratch {
-  public:
-    // Returns at least `bytes` bytes, aligned for every datatype, with undefined contents, and
-    // invalidates what was returned before.
-    [[nodiscard]] Bytes take(std::size_t bytes) {
-        if (memory_.size() < bytes) memory_.resize(bytes);
-        return Bytes(memory_).first(bytes);
-    }
-
-  private:
-    std::vector<std::byte> memory_;
-};
 
 // Parameters that tune the algorithms; they must be the same on all ranks.
 struct Tuning {

@@ -38,15 +38,13 @@ Outcome<MaybeStage> lead(Conversation& talk, const Layout& layout,
     }
     bool all = stage != nullptr;
     for (std::size_t seat = 1; seat < layout.local().size(); ++seat) {
-        auto sent = talk.send(layout.local()[seat], ticket_step, offer);
-        if (!sent) return pass_on(std::move(sent));
-        if (auto done = talk.wait(*sent); !done) return pass_on(std::move(done));
+        auto sent = TRY(talk.send(layout.local()[seat], ticket_step, offer));
+        TRY(talk.wait(sent));
     }
     for (std::size_t seat = 1; seat < layout.local().size(); ++seat) {
         std::array<std::byte, 1> answer{};
-        auto received = talk.receive(layout.local()[seat], answer_step, answer);
-        if (!received) return pass_on(std::move(received));
-        if (auto done = talk.wait(*received); !done) return pass_on(std::move(done));
+        auto received = TRY(talk.receive(layout.local()[seat], answer_step, answer));
+        TRY(talk.wait(received));
         all = all && answer[0] != std::byte{0};
     }
     if (!all) stage.reset();
@@ -57,9 +55,8 @@ Outcome<MaybeStage> lead(Conversation& talk, const Layout& layout,
 Outcome<MaybeStage> follow(Conversation& talk, const Layout& layout,
                            const NodeStage::Options& options, std::string& why) {
     Offer offer{};
-    auto received = talk.receive(layout.local().front(), ticket_step, offer);
-    if (!received) return pass_on(std::move(received));
-    if (auto done = talk.wait(*received); !done) return pass_on(std::move(done));
+    auto received = TRY(talk.receive(layout.local().front(), ticket_step, offer));
+    TRY(talk.wait(received));
 
     MaybeStage stage;
     const auto length = static_cast<std::size_t>(offer[0]);
@@ -72,9 +69,8 @@ Outcome<MaybeStage> follow(Conversation& talk, const Layout& layout,
         }
     }
     const std::array answer{stage == nullptr ? std::byte{0} : std::byte{1}};
-    auto sent = talk.send(layout.local().front(), answer_step, answer);
-    if (!sent) return pass_on(std::move(sent));
-    if (auto done = talk.wait(*sent); !done) return pass_on(std::move(done));
+    auto sent = TRY(talk.send(layout.local().front(), answer_step, answer));
+    TRY(talk.wait(sent));
     return stage;
 }
 
@@ -84,15 +80,13 @@ Outcome<std::unique_ptr<NodeStage>> open_node_stage(const OpeningCalls& calls, c
                                                     NodeStage::Options options, std::string& why) {
     options.rank = layout.own_seat;
     options.size = layout.local_size();
-    auto stage = layout.leads() ? lead(calls.on_node, layout, options, why)
-                                : follow(calls.on_node, layout, options, why);
-    if (!stage) return stage;
+    auto stage = TRY(layout.leads() ? lead(calls.on_node, layout, options, why)
+                                    : follow(calls.on_node, layout, options, why));
 
-    std::byte worst = *stage == nullptr ? std::byte{0} : std::byte{1};
+    std::byte worst = stage == nullptr ? std::byte{0} : std::byte{1};
     const Reduction& minimum = *find_reduction(MPIB_UINT8, MPIB_MIN);
-    auto agreed = allreduce_recursive_doubling(calls.everywhere, minimum, &worst, &worst, 1);
-    if (!agreed) return pass_on(std::move(agreed));
-    if (worst == std::byte{0}) stage->reset();
+    TRY(allreduce_recursive_doubling(calls.everywhere, minimum, &worst, &worst, 1));
+    if (worst == std::byte{0}) stage.reset();
     return stage;
 }
 

@@ -11,7 +11,6 @@
 #include "core/failure.hpp"
 #include "engine/device_work.hpp"
 #include "engine/execute/host_execution.hpp"
-#include "engine/execute/workspace.hpp"
 #include "engine/process_set_state.hpp"
 
 namespace mpi_bridge {
@@ -24,18 +23,18 @@ class CollectiveExecution {
     CollectiveExecution(ProcessSetState& state, DeviceWork& devices)
         : state_(state),
           devices_(devices),
-          workspace_(state.host.parts().allocate, state.host.parts().free) {}
+          scratch_(state.host.parts().allocate, state.host.parts().free) {}
 
     [[nodiscard]] Done open(Channel::Lane lane) {
         communicator_ = TRY(state_.open(lane));
-        host_.emplace(*communicator_, workspace_, state_.trace(), state_.process_set);
+        host_.emplace(*communicator_, scratch_, state_.trace(), state_.process_set);
         return {};
     }
     // Frees everything.
     void let_go() {
         host_.reset();
         communicator_.reset();
-        workspace_.give_back();
+        scratch_.give_back();
     }
 
     [[nodiscard]] Communicator& communicator() { return *communicator_; }
@@ -64,7 +63,7 @@ class CollectiveExecution {
     ProcessSetState& state_;
     DeviceWork& devices_;
     std::unique_ptr<Communicator> communicator_;
-    Workspace workspace_;
+    Scratch scratch_;
     std::optional<HostExecution> host_;
     std::vector<Tensor> tensors_;  // kept to reuse its memory
 };

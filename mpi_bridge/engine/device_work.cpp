@@ -75,7 +75,7 @@ Done DeviceWork::enqueue(Communicator& host, const Communicator::Call& call, con
         state_.trace().timeline.begin(state_.shown(Phase::init_nccl));
         auto opened = lane_.open(host);
         state_.trace().timeline.end(state_.shown(Phase::init_nccl));
-        if (!opened) return opened;
+        TRY(std::move(opened));
         execution_.emplace(state_.host.devices(), lane_, state_.group, state_.trace(),
                            state_.process_set);
     }

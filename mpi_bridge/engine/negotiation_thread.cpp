@@ -177,7 +177,7 @@ Outcome<Step> NegotiationThread::carry_out(Lock& lock, Step& step) {
         lock.unlock();
         auto done = call_together(*control_, state_.timeout());
         lock.lock();
-        if (!done) return pass_on(std::move(done));
+        TRY(std::move(done));
         return state_.round.called_together();
     }
     if (auto* const words = std::get_if<Reduce>(&step)) return reduce(lock, *words);
@@ -193,7 +193,7 @@ Outcome<Step> NegotiationThread::reduce(Lock& lock, Reduce& step) {
     auto done = agree(*control_, step.what, state_.timeout(), step.words);
     if (step.verifies_plan) state_.trace().timeline.end(activity);
     lock.lock();
-    if (!done) return pass_on(std::move(done));
+    TRY(std::move(done));
     return state_.round.reduced(step.words);
 }
 
@@ -201,8 +201,7 @@ Outcome<Step> NegotiationThread::gather(Lock& lock, const Gather& step) {
     lock.unlock();
     auto all = gather_bytes(*control_, step.what, state_.timeout(), step.bytes);
     lock.lock();
-    if (!all) return pass_on(std::move(all));
-    return state_.round.gathered(*all);
+    return state_.round.gathered(TRY(std::move(all)));
 }
 
 Outcome<Step> NegotiationThread::stop_plan(Lock& lock, const StopPlan& step) {

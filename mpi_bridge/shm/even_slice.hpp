@@ -13,8 +13,7 @@ struct Slice {
 };
 
 // Part `index` when `count` items are cut into `parts` parts whose lengths differ by one at most,
-// the longer ones first. The same as even_chunks(count, parts)[index], but without allocating
-// memory.
+// the longer ones first. Part `parts` would start at the end.
 [[nodiscard]] constexpr Slice even_slice(std::size_t count, int parts, int index) {
     const auto pieces = static_cast<std::size_t>(parts);
     const auto place = static_cast<std::size_t>(index);

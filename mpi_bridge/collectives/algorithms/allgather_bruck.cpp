@@ -46,7 +46,7 @@ Done allgather_bruck(Conversation& talk, std::span<const Bytes> parts) {
         both.from = wrapped(talk.rank() - size + have, size);
         both.in = {&in, 1};
         both.step = step++;
-        if (auto done = transfer(talk, both, {}); !done) return done;
+        TRY(transfer(talk, both, {}));
     }
     for (int index = 1; index < size; ++index) {
         const Bytes target = part(index);

@@ -36,9 +36,7 @@ Outcome<AllPending> send_to_all(Conversation& talk, std::uint32_t step, const Pa
     sends.reserve(static_cast<std::size_t>(talk.size()) - 1);
     for (int next = 1; next < talk.size(); ++next) {
         const int to = wrapped(talk.rank() + next, talk.size());
-        auto pending = talk.send(to, step, part_for(to));
-        if (!pending) return pass_on(std::move(pending));
-        sends.push_back(*pending);
+        sends.push_back(TRY(talk.send(to, step, part_for(to))));
     }
     return sends;
 }

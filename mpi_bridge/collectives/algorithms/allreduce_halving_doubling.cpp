@@ -27,10 +27,9 @@ Done allreduce_halving_doubling(Conversation& talk, const Reducer& reducer, cons
     circulant::Scattering whole;
     whole.send = send;
     whole.blocks = blocks;
-    auto reduced = circulant::reduce_scatter(talk, reducer, whole);
-    if (!reduced) return pass_on(std::move(reduced));
+    const auto reduced = TRY(circulant::reduce_scatter(talk, reducer, whole));
     const Slice own = blocks[talk.rank()];
-    reducer.store(recv + own.offset * reducer.value_bytes(), reduced->accumulators, own.length,
+    reducer.store(recv + own.offset * reducer.value_bytes(), reduced.accumulators, own.length,
                   talk.size());
 
     circulant::Gathering rest;

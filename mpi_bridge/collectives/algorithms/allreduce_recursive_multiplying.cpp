@@ -50,15 +50,13 @@ constexpr std::uint32_t first_exchange_step = 1;
 constexpr std::uint32_t hand_back_step = 63;
 
 Done send_and_wait(Conversation& talk, int to, std::uint32_t step, ConstBytes data) {
-    auto pending = talk.send(to, step, data);
-    if (!pending) return pass_on(std::move(pending));
-    return talk.wait(*pending);
+    auto pending = TRY(talk.send(to, step, data));
+    return talk.wait(pending);
 }
 
 Done receive_and_wait(Conversation& talk, int from, std::uint32_t step, Bytes data) {
-    auto pending = talk.receive(from, step, data);
-    if (!pending) return pass_on(std::move(pending));
-    return talk.wait(*pending);
+    auto pending = TRY(talk.receive(from, step, data));
+    return talk.wait(pending);
 }
 
 // Players whose numbers differ only by multiples of `stride`.
@@ -83,16 +81,12 @@ Done meet(Conversation& talk, const Reducer& reducer, const Players& players, co
     // Each member starts with the one after itself, so that not all send to the same one at once.
     for (std::size_t next = 1; next < members; ++next) {
         const std::size_t place = (own + members - next) % members;
-        auto receive = talk.receive(rank_at(place), step, vectors[place]);
-        if (!receive) return pass_on(std::move(receive));
-        pending.push_back(*receive);
+        pending.push_back(TRY(talk.receive(rank_at(place), step, vectors[place])));
     }
     for (std::size_t next = 1; next < members; ++next) {
-        auto send = talk.send(rank_at((own + next) % members), step, vectors[own]);
-        if (!send) return pass_on(std::move(send));
-        pending.push_back(*send);
+        pending.push_back(TRY(talk.send(rank_at((own + next) % members), step, vectors[own])));
     }
-    if (auto done = talk.wait_all(pending); !done) return done;
+    TRY(talk.wait_all(pending));
     std::byte* result = vectors[0].data();
     const std::size_t count = vectors[0].size() / reducer.accumulator_bytes();
     for (std::size_t place = 1; place < members; ++place)
@@ -112,7 +106,7 @@ Done play(Conversation& talk, const Reducer& reducer, const Players& players, in
         group.members = left < radix ? static_cast<int>(left) : radix;
         group.own_place = number / group.stride % group.members;
         group.first = number - group.own_place * group.stride;
-        if (auto done = meet(talk, reducer, players, group, step++, vectors); !done) return done;
+        TRY(meet(talk, reducer, players, group, step++, vectors));
         stride *= group.members;
     }
     return {};
@@ -141,15 +135,11 @@ Done allreduce_recursive_multiplying(Conversation& talk, const Reducer& reducer,
         return done;
     }
     if (players.is_paired(rank)) {
-        auto done = receive_and_wait(talk, rank + 1, hand_over_step, vectors[1]);
-        if (!done) return done;
+        TRY(receive_and_wait(talk, rank + 1, hand_over_step, vectors[1]));
         reducer.merge(vectors[0].data(), vectors[0].data(), vectors[1].data(), count);
     }
-    if (auto done = play(talk, reducer, players, radix, vectors); !done) return done;
-    if (players.is_paired(rank)) {
-        auto done = send_and_wait(talk, rank + 1, hand_back_step, vectors[0]);
-        if (!done) return done;
-    }
+    TRY(play(talk, reducer, players, radix, vectors));
+    if (players.is_paired(rank)) TRY(send_and_wait(talk, rank + 1, hand_back_step, vectors[0]));
     reducer.store(recv, vectors[0].data(), count, talk.size());
     return {};
 }

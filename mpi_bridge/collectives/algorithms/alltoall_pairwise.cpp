@@ -23,7 +23,7 @@ Done alltoall_pairwise(Conversation& talk, std::span<const ConstBytes> out,
         both.out = out.subspan(static_cast<std::size_t>(both.to), 1);
         both.in = in.subspan(static_cast<std::size_t>(both.from), 1);
         both.step = static_cast<std::uint32_t>(step);
-        if (auto done = transfer(talk, both, {}); !done) return done;
+        TRY(transfer(talk, both, {}));
     }
     return {};
 }

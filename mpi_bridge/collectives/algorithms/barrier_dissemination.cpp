@@ -14,7 +14,7 @@ Done barrier_dissemination(Conversation& talk) {
     for (long distance = 1; distance < size; distance *= 2) {
         const int above = static_cast<int>((talk.rank() + distance) % size);
         const int below = static_cast<int>((talk.rank() - distance + size) % size);
-        if (auto done = talk.exchange(above, {}, below, {}, step); !done) return done;
+        TRY(talk.exchange(above, {}, below, {}, step));
         ++step;
     }
     return {};

@@ -32,7 +32,7 @@ Done scatter(Conversation& talk, Bytes data, const Chunks& blocks, int root) {
         down.from = tree.parent;
         down.in = {&own, 1};
         down.step = scatter_step;
-        if (auto done = transfer(talk, down, {}); !done) return done;
+        TRY(transfer(talk, down, {}));
     }
     for (const int child : tree.children) {
         const ConstBytes part = part_of(child);
@@ -40,7 +40,7 @@ Done scatter(Conversation& talk, Bytes data, const Chunks& blocks, int root) {
         down.to = child;
         down.out = {&part, 1};
         down.step = scatter_step;
-        if (auto done = transfer(talk, down, {}); !done) return done;
+        TRY(transfer(talk, down, {}));
     }
     return {};
 }
@@ -50,7 +50,7 @@ Done scatter(Conversation& talk, Bytes data, const Chunks& blocks, int root) {
 Done broadcast_scatter_allgather(Conversation& talk, Bytes data, int root) {
     if (talk.size() == 1 || data.empty()) return {};
     const auto blocks = Chunks::even(data.size(), talk.size());
-    if (auto done = scatter(talk, data, blocks, root); !done) return done;
+    TRY(scatter(talk, data, blocks, root));
     circulant::Gathering rest;
     rest.data = data.data();
     rest.blocks = blocks;

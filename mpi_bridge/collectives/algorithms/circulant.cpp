@@ -23,9 +23,8 @@ class PartialResults {
         const Bytes spare = take_memory(width);
         for (std::size_t step = 0; step + 1 < width.size(); ++step) {
             const auto number = static_cast<std::uint32_t>(step);
-            auto done = step == 0 ? first_step(width[0], width[1])
-                                  : next_step(width[step], width[step + 1], number);
-            if (!done) return pass_on(std::move(done));
+            TRY(step == 0 ? first_step(width[0], width[1])
+                          : next_step(width[step], width[step + 1], number));
         }
         return Scattered{partial_.data(), spare};
     }
@@ -179,7 +178,7 @@ Done allgather(Conversation& talk, const Gathering& what) {
         both.from = wrapped(talk.rank() - size + had, size);
         both.in = in;
         both.step = step++;
-        if (auto done = transfer(talk, both, {}); !done) return done;
+        TRY(transfer(talk, both, {}));
     }
     return {};
 }

@@ -46,7 +46,7 @@ Done gather(Conversation& talk, const Gather& what) {
         up.from = child;
         up.in = {&part, 1};
         up.step = what.step;
-        if (auto done = transfer(talk, up, {}); !done) return done;
+        TRY(transfer(talk, up, {}));
     }
     if (tree.parent < 0) return {};
     const ConstBytes part = part_of(talk.rank());
@@ -70,18 +70,17 @@ Done reduce_halving(Conversation& talk, const Reducer& reducer, const std::byte*
     whole.blocks = blocks;
     whole.first_owner = root;
     whole.spare_bytes = number == 0 ? 0 : subtree.length * reducer.value_bytes();
-    auto reduced = circulant::reduce_scatter(talk, reducer, whole);
-    if (!reduced) return pass_on(std::move(reduced));
+    const auto reduced = TRY(circulant::reduce_scatter(talk, reducer, whole));
 
     Gather rest;
-    rest.memory = number == 0 ? Bytes(recv, count * reducer.value_bytes()) : reduced->spare;
+    rest.memory = number == 0 ? Bytes(recv, count * reducer.value_bytes()) : reduced.spare;
     rest.first_item = subtree.offset;
     rest.item_bytes = reducer.value_bytes();
     rest.blocks = blocks;
     rest.root = root;
     rest.step = static_cast<std::uint32_t>(circulant::widths(talk.size()).size());
     const std::size_t own_items = blocks[number].length;
-    reducer.store(rest.memory.data(), reduced->accumulators, own_items, talk.size());
+    reducer.store(rest.memory.data(), reduced.accumulators, own_items, talk.size());
     return gather(talk, rest);
 }
 

@@ -20,9 +20,8 @@ Done reduce_scatter_halving(Conversation& talk, const Reducer& reducer, const st
     circulant::Scattering whole;
     whole.send = send;
     whole.blocks = Chunks::of(counts);
-    auto reduced = circulant::reduce_scatter(talk, reducer, whole);
-    if (!reduced) return pass_on(std::move(reduced));
-    reducer.store(recv, reduced->accumulators, own, talk.size());
+    const auto reduced = TRY(circulant::reduce_scatter(talk, reducer, whole));
+    reducer.store(recv, reduced.accumulators, own, talk.size());
     return {};
 }
 

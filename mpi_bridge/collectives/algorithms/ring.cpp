@@ -54,20 +54,16 @@ class Flow {
           right_(wrapped(talk.rank() + 1, talk.size())) {}
 
     [[nodiscard]] Done run() {
-        for (std::size_t track = 0; track < tracks; ++track) {
-            if (auto done = post_receive(0, track); !done) return done;
-        }
-        for (std::size_t track = 0; track < tracks; ++track) {
-            if (auto done = post_send(0, track); !done) return done;
-        }
+        for (std::size_t track = 0; track < tracks; ++track)
+            TRY(post_receive(0, track));
+        for (std::size_t track = 0; track < tracks; ++track)
+            TRY(post_send(0, track));
         for (std::size_t turn = 0; turn < turns_; ++turn) {
-            for (std::size_t track = 0; track < tracks; ++track) {
-                if (auto done = advance(turn, track); !done) return done;
-            }
+            for (std::size_t track = 0; track < tracks; ++track)
+                TRY(advance(turn, track));
         }
-        for (auto& sends : sends_) {
-            if (auto done = talk_.wait_all(sends); !done) return done;
-        }
+        for (auto& sends : sends_)
+            TRY(talk_.wait_all(sends));
         return {};
     }
 
@@ -78,9 +74,9 @@ class Flow {
     Done advance(std::size_t turn, std::size_t track) {
         // The send of the previous turn must finish, because the next turn receives into its
         // memory.
-        if (auto done = talk_.wait(sends_[parity(turn + 1)][track]); !done) return done;
-        if (auto done = post_receive(turn + 1, track); !done) return done;
-        if (auto done = talk_.wait(receives_[parity(turn)][track]); !done) return done;
+        TRY(talk_.wait(sends_[parity(turn + 1)][track]));
+        TRY(post_receive(turn + 1, track));
+        TRY(talk_.wait(receives_[parity(turn)][track]));
         const Passage passage = received_in(turn, track);
         if (passage.slice.length != 0) cargo_.arrived(passage);
         return post_send(turn + 1, track);
@@ -106,10 +102,8 @@ class Flow {
         if (turn == turns_) return {};
         const Passage passage = received_in(turn, track);
         if (passage.slice.length == 0) return {};
-        auto pending = talk_.receive(left_, static_cast<std::uint32_t>(passage.step),
-                                     cargo_.incoming(passage));
-        if (!pending) return pass_on(std::move(pending));
-        receives_[parity(turn)][track] = *pending;
+        receives_[parity(turn)][track] = TRY(talk_.receive(
+            left_, static_cast<std::uint32_t>(passage.step), cargo_.incoming(passage)));
         return {};
     }
 
@@ -117,10 +111,8 @@ class Flow {
         if (turn == turns_) return {};
         const Passage passage = sent_in(turn, track);
         if (passage.slice.length == 0) return {};
-        auto pending =
-            talk_.send(right_, static_cast<std::uint32_t>(passage.step), cargo_.outgoing(passage));
-        if (!pending) return pass_on(std::move(pending));
-        sends_[parity(turn)][track] = *pending;
+        sends_[parity(turn)][track] = TRY(
+            talk_.send(right_, static_cast<std::uint32_t>(passage.step), cargo_.outgoing(passage)));
         return {};
     }
 

@@ -55,29 +55,25 @@ class Incoming {
     [[nodiscard]] bool all_posted() const { return segments_.empty(); }
 
     [[nodiscard]] Done post_next() {
-        if (posted_ - taken_ == window) {
-            if (auto done = take_oldest(); !done) return done;
-        }
+        if (posted_ - taken_ == window) TRY(take_oldest());
         const auto segment = segments_.next();
-        auto pending = talk_.receive(what_.from, what_.step, segment.memory);
-        if (!pending) return pass_on(std::move(pending));
+        const auto pending = TRY(talk_.receive(what_.from, what_.step, segment.memory));
         landing_[posted_ % window] = segment;
-        pending_[posted_ % window] = *pending;
+        pending_[posted_ % window] = pending;
         ++posted_;
         return {};
     }
 
     [[nodiscard]] Done take_rest() {
-        while (taken_ < posted_) {
-            if (auto done = take_oldest(); !done) return done;
-        }
+        while (taken_ < posted_)
+            TRY(take_oldest());
         return {};
     }
 
   private:
     [[nodiscard]] Done take_oldest() {
         const std::size_t place = taken_ % window;
-        if (auto done = talk_.wait(pending_[place]); !done) return done;
+        TRY(talk_.wait(pending_[place]));
         ++taken_;
         const auto& segment = landing_[place];
         if (received_) received_(segment.run, segment.offset, segment.memory);
@@ -104,17 +100,13 @@ Done transfer(Conversation& talk, const Transfer& what, const Received& received
     std::array<Conversation::Pending, window> sends{};
     // Every turn moves both directions on by one segment, so that no rank waits for a faster one.
     for (std::size_t turn = 0; !outgoing.empty() || !incoming.all_posted(); ++turn) {
-        if (!incoming.all_posted()) {
-            if (auto done = incoming.post_next(); !done) return done;
-        }
+        if (!incoming.all_posted()) TRY(incoming.post_next());
         if (outgoing.empty()) continue;
         auto& send = sends[turn % window];
-        if (auto done = talk.wait(send); !done) return done;
-        auto pending = talk.send(what.to, what.step, outgoing.next().memory);
-        if (!pending) return pass_on(std::move(pending));
-        send = *pending;
+        TRY(talk.wait(send));
+        send = TRY(talk.send(what.to, what.step, outgoing.next().memory));
     }
-    if (auto done = incoming.take_rest(); !done) return done;
+    TRY(incoming.take_rest());
     return talk.wait_all(sends);
 }
 

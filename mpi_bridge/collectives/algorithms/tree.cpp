@@ -50,31 +50,27 @@ Done broadcast_down(Conversation& talk, Bytes data, const Tree& tree) {
     std::array<Conversation::Pending, window> incoming{};
     const auto await_ahead = [&](std::size_t index) -> Done {
         if (tree.parent < 0 || index >= segments) return {};
-        auto pending = talk.receive(tree.parent, static_cast<std::uint32_t>(index), segment(index));
-        if (!pending) return pass_on(std::move(pending));
-        incoming[index % window] = *pending;
+        incoming[index % window] =
+            TRY(talk.receive(tree.parent, static_cast<std::uint32_t>(index), segment(index)));
         return {};
     };
     std::array<std::vector<Conversation::Pending>, window> outgoing;
 
-    for (std::size_t ahead = 0; ahead < window; ++ahead) {
-        if (auto done = await_ahead(ahead); !done) return done;
-    }
+    for (std::size_t ahead = 0; ahead < window; ++ahead)
+        TRY(await_ahead(ahead));
     for (std::size_t index = 0; index < segments; ++index) {
-        if (auto done = talk.wait(incoming[index % window]); !done) return done;
-        if (auto done = await_ahead(index + window); !done) return done;
+        TRY(talk.wait(incoming[index % window]));
+        TRY(await_ahead(index + window));
         auto& sends = outgoing[index % window];
-        if (auto done = talk.wait_all(sends); !done) return done;
+        TRY(talk.wait_all(sends));
         sends.clear();
         for (const int child : tree.children) {
-            auto pending = talk.send(child, static_cast<std::uint32_t>(index), segment(index));
-            if (!pending) return pass_on(std::move(pending));
-            sends.push_back(*pending);
+            sends.push_back(
+                TRY(talk.send(child, static_cast<std::uint32_t>(index), segment(index))));
         }
     }
-    for (auto& sends : outgoing) {
-        if (auto done = talk.wait_all(sends); !done) return done;
-    }
+    for (auto& sends : outgoing)
+        TRY(talk.wait_all(sends));
     return {};
 }
 

@@ -65,7 +65,7 @@ Blocks lay_out(const Hierarchy& all, std::span<const Bytes> parts) {
 
 Done allgather_by_leaders(const Hierarchy& all, std::span<const Bytes> parts) {
     constexpr int leader = 0;
-    if (auto done = gather_on_node(all, parts); !done) return done;
+    TRY(gather_on_node(all, parts));
     const Blocks blocks = lay_out(all, parts);
     // Calls move() for every part that is not yet at its place.
     const auto for_each_moved = [&](auto move) {
@@ -85,7 +85,7 @@ Done allgather_by_leaders(const Hierarchy& all, std::span<const Bytes> parts) {
         const auto& algorithm = all.choose<Allgather>(total_bytes(blocks.of_hosts));
         TRY(algorithm.run(all.across, blocks.of_hosts));
     }
-    if (auto done = all.stage.broadcast(all.turn, blocks.memory, leader); !done) return done;
+    TRY(all.stage.broadcast(all.turn, blocks.memory, leader));
     for_each_moved([&](int member, Bytes part, Bytes packed) {
         if (all.layout.host_of(member) == all.layout.own_host) return;
         std::memcpy(part.data(), packed.data(), part.size());
@@ -95,7 +95,7 @@ Done allgather_by_leaders(const Hierarchy& all, std::span<const Bytes> parts) {
 
 Done allgather_by_seats(const Hierarchy& all, std::span<const Bytes> parts) {
     const Layout& layout = all.layout;
-    if (auto done = gather_on_node(all, parts); !done) return done;
+    TRY(gather_on_node(all, parts));
     const int seats = layout.common_seats;
     const int rows = (layout.most_seats + seats - 1) / seats;
     const auto part_of = [&](int host, int row, int seat) {
@@ -120,7 +120,7 @@ Done allgather_by_seats(const Hierarchy& all, std::span<const Bytes> parts) {
         for (int row = 0; row * seats < static_cast<int>(layout.of_host(host).size()); ++row) {
             for (int seat = 0; seat < seats; ++seat)
                 shown[static_cast<std::size_t>(seat)] = part_of(host, row, seat);
-            if (auto done = all.stage.allgather(all.turn, shown); !done) return done;
+            TRY(all.stage.allgather(all.turn, shown));
         }
     }
     return {};

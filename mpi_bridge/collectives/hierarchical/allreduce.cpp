@@ -31,7 +31,9 @@ class InHalves {
         std::vector<std::size_t> counts;
         std::vector<Bytes> parts;
         const std::size_t item = reduction_.element_bytes;
-        for (const Slice chunk : even_chunks(count, all_.layout.host_count())) {
+        const int hosts = all_.layout.host_count();
+        for (int each = 0; each < hosts; ++each) {
+            const Slice chunk = even_slice(count, hosts, each);
             counts.push_back(chunk.length);
             parts.emplace_back(results + chunk.offset * item, chunk.length * item);
         }
@@ -84,14 +86,9 @@ Done allreduce_by_leaders(const Hierarchy& all, const Reduction& reduction, cons
         const std::size_t length = std::min(longest, count - at);
         const std::byte* from = send + at * reduction.element_bytes;
         std::byte* to = recv + at * reduction.element_bytes;
-        auto done = all.stage.reduce(all.turn, reduction, from, sums.data(), length, leader);
-        if (!done) return done;
-        if (all.layout.leads()) {
-            done = reduce_across(all, reduction, sums, to, length, length);
-            if (!done) return done;
-        }
-        done = all.stage.broadcast(all.turn, Bytes(to, length * reduction.element_bytes), leader);
-        if (!done) return done;
+        TRY(all.stage.reduce(all.turn, reduction, from, sums.data(), length, leader));
+        if (all.layout.leads()) TRY(reduce_across(all, reduction, sums, to, length, length));
+        TRY(all.stage.broadcast(all.turn, Bytes(to, length * reduction.element_bytes), leader));
     }
     return {};
 }
@@ -115,16 +112,13 @@ Done allreduce_by_seats(const Hierarchy& all, const Reduction& reduction, const 
                            slice.length * reduction.element_bytes};
             counts[seat] = slice.length;
         }
-        if (auto done = reduce_to_seats(all, reduction, from, sums.data(), counts); !done)
-            return done;
+        TRY(reduce_to_seats(all, reduction, from, sums.data(), counts));
         const Slice own = slice_of_seat(all.layout, length, all.layout.own_seat);
         if (all.layout.has_common_seat()) {
-            auto done =
-                reduce_across(all, reduction, sums, to + own.offset * reduction.element_bytes,
-                              own.length, length);
-            if (!done) return done;
+            TRY(reduce_across(all, reduction, sums, to + own.offset * reduction.element_bytes,
+                              own.length, length));
         }
-        if (auto done = all.stage.allgather(all.turn, parts); !done) return done;
+        TRY(all.stage.allgather(all.turn, parts));
     }
     return {};
 }

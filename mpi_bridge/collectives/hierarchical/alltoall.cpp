@@ -70,12 +70,12 @@ class ShortMessages {
           from_(direction(in, longest, -1)) {}
 
     [[nodiscard]] Done run() {
-        if (auto done = tell_lengths(); !done) return done;
+        TRY(tell_lengths());
         std::size_t most = 0;
-        if (auto done = agree_on_turns(most); !done) return done;
+        TRY(agree_on_turns(most));
         for (std::size_t turn = 0; turn < turns_; turn += most) {
             const std::size_t end = std::min(turns_, turn + most);
-            if (auto done = run(turn, end); !done) return done;
+            TRY(run(turn, end));
         }
         return {};
     }
@@ -108,7 +108,7 @@ class ShortMessages {
             const auto own = std::as_bytes(std::span(way->own));
             const auto by_seat = cut_by_seat(std::as_writable_bytes(std::span(way->all)),
                                              [&](std::size_t) { return own.size(); });
-            if (auto done = gather(own, by_seat); !done) return done;
+            TRY(gather(own, by_seat));
         }
         return {};
     }
@@ -143,17 +143,16 @@ class ShortMessages {
                                       std::max(to_bytes, from_bytes), to_bytes, from_bytes});
         pack(own_out.data(), first, end);
         const auto sent_by = [&](std::size_t seat) { return to_.length(seat, first, end); };
-        auto done = gather(own_out, cut_by_seat(by_rank, sent_by));
-        if (!done) return done;
+        TRY(gather(own_out, cut_by_seat(by_rank, sent_by)));
         if (leads_) {
             make_blocks(by_rank.data(), out_blocks.data(), first, end);
-            if (done = exchange(out_blocks, in_blocks, first, end); !done) return done;
+            TRY(exchange(out_blocks, in_blocks, first, end));
             take_blocks_apart(in_blocks.data(), by_rank.data(), first, end);
         }
         const auto sent_to = [&](std::size_t seat) { return from_.length(seat, first, end); };
-        done = scatter(own_in, cut_by_seat(by_rank, sent_to));
-        if (done) unpack(own_in.data(), first, end);
-        return done;
+        TRY(scatter(own_in, cut_by_seat(by_rank, sent_to)));
+        unpack(own_in.data(), first, end);
+        return {};
     }
 
     void pack(std::byte* packed, std::size_t first, std::size_t end) const {
@@ -216,18 +215,14 @@ class ShortMessages {
         std::vector<Conversation::Pending> pending;
         for (std::size_t turn = first; turn < end; ++turn) {
             const std::size_t bytes = block_length(from_, turn);
-            auto receive = all_.across.receive(host_of_turn(turn, -1),
-                                               static_cast<std::uint32_t>(turn), in.first(bytes));
-            if (!receive) return pass_on(std::move(receive));
-            pending.push_back(*receive);
+            pending.push_back(TRY(all_.across.receive(
+                host_of_turn(turn, -1), static_cast<std::uint32_t>(turn), in.first(bytes))));
             in = in.subspan(bytes);
         }
         for (std::size_t turn = first; turn < end; ++turn) {
             const std::size_t bytes = block_length(to_, turn);
-            auto send = all_.across.send(host_of_turn(turn, 1), static_cast<std::uint32_t>(turn),
-                                         out.first(bytes));
-            if (!send) return pass_on(std::move(send));
-            pending.push_back(*send);
+            pending.push_back(TRY(all_.across.send(
+                host_of_turn(turn, 1), static_cast<std::uint32_t>(turn), out.first(bytes))));
             out = out.subspan(bytes);
         }
         return all_.across.wait_all(pending);
@@ -297,12 +292,9 @@ std::vector<Memory> long_ones(const Layout& layout, std::span<const Memory> mess
 Done alltoall_by_leaders(const Hierarchy& all, Conversation& everyone,
                          std::span<const ConstBytes> out, std::span<const Bytes> in) {
     const Layout& layout = all.layout;
-    auto done = all.stage.alltoall(all.turn, of_node(layout, out), of_node(layout, in));
-    if (!done) return done;
+    TRY(all.stage.alltoall(all.turn, of_node(layout, out), of_node(layout, in)));
     const std::size_t longest = all.selection.longest_joined_message(layout.most_seats);
-    if (longest != 0) {
-        if (done = ShortMessages(all, out, in, longest).run(); !done) return done;
-    }
+    if (longest != 0) TRY(ShortMessages(all, out, in, longest).run());
     return alltoall_pairwise(everyone, long_ones(layout, out, longest),
                              long_ones(layout, in, longest));
 }

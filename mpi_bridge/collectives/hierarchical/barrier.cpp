@@ -8,10 +8,8 @@
 namespace mpi_bridge {
 
 Done barrier_by_leaders(const Hierarchy& all) {
-    if (auto done = all.stage.barrier(all.turn); !done) return done;
-    if (all.layout.leads()) {
-        if (auto done = barrier_dissemination(all.across); !done) return done;
-    }
+    TRY(all.stage.barrier(all.turn));
+    if (all.layout.leads()) TRY(barrier_dissemination(all.across));
     return all.stage.barrier(all.turn);
 }
 

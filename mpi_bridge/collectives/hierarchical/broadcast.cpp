@@ -20,9 +20,7 @@ Done broadcast_by_leaders(const Hierarchy& all, Bytes data, int root) {
     const int root_host = all.layout.host_of(root);
     const int carrier = all.layout.carrier_of(root_seat);
     const bool at_root = all.layout.own_host == root_host;
-    if (at_root) {
-        if (auto done = all.stage.broadcast(all.turn, data, root_seat); !done) return done;
-    }
+    if (at_root) TRY(all.stage.broadcast(all.turn, data, root_seat));
     if (all.layout.own_seat == carrier) {
         TRY(all.choose<Broadcast>(data.size()).run(all.across, data, root_host));
     }
@@ -37,10 +35,7 @@ Done broadcast_by_seats(const Hierarchy& all, Bytes data, int root) {
         const Slice slice = slice_of_seat(all.layout, data.size(), seat);
         slices.push_back(data.subspan(slice.offset, slice.length));
     }
-    if (at_root) {
-        auto done = all.stage.broadcast(all.turn, data, all.layout.seat_of(root));
-        if (!done) return done;
-    }
+    if (at_root) TRY(all.stage.broadcast(all.turn, data, all.layout.seat_of(root)));
     if (all.layout.has_common_seat()) {
         const Bytes own = slices[static_cast<std::size_t>(all.layout.own_seat)];
         TRY(all.choose<Broadcast>(data.size()).run(all.across, own, root_host));

@@ -57,9 +57,8 @@ Done reduce_by_leaders(const Hierarchy& all, const Reduction& reduction, const s
     for (std::size_t at = 0; at == 0 || at < count; at += longest) {
         const std::size_t length = std::min(longest, count - at);
         const std::size_t bytes = length * reduction.element_bytes;
-        auto done = all.stage.reduce(all.turn, reduction, send + at * reduction.element_bytes,
-                                     sums.data(), length, collector);
-        if (!done) return done;
+        TRY(all.stage.reduce(all.turn, reduction, send + at * reduction.element_bytes, sums.data(),
+                             length, collector));
         if (collects && all.spans_hosts()) {
             const auto& algorithm = all.choose<Reduce>(length * reduction.accumulator_bytes);
             TRY(algorithm.run(all.across, accumulators_of(reduction), sums.data(), sums.data(),
@@ -73,7 +72,7 @@ Done reduce_by_leaders(const Hierarchy& all, const Reduction& reduction, const s
         Delivery delivery(all, root);
         if (collects) delivery.give(finished.first(bytes));
         if (is_root) delivery.take(collector, {result, bytes});
-        if (done = delivery.run(); !done) return done;
+        TRY(delivery.run());
     }
     return {};
 }
@@ -95,8 +94,7 @@ Done reduce_by_seats(const Hierarchy& all, const Reduction& reduction, const std
         const std::size_t length = std::min(longest, count - at);
         for (std::size_t seat = 0; seat < counts.size(); ++seat)
             counts[seat] = slice_of_seat(layout, length, static_cast<int>(seat)).length;
-        auto done = reduce_to_seats(all, reduction, send + at * item, sums.data(), counts);
-        if (!done) return done;
+        TRY(reduce_to_seats(all, reduction, send + at * item, sums.data(), counts));
         const Slice own = slice_of_seat(layout, length, layout.own_seat);
         if (layout.has_common_seat()) {
             const auto& algorithm = all.choose<Reduce>(length * reduction.accumulator_bytes);
@@ -116,7 +114,7 @@ Done reduce_by_seats(const Hierarchy& all, const Reduction& reduction, const std
             const Slice slice = slice_of_seat(layout, length, seat);
             delivery.take(seat, {result + slice.offset * item, slice.length * item});
         }
-        if (done = delivery.run(); !done) return done;
+        TRY(delivery.run());
     }
     return {};
 }

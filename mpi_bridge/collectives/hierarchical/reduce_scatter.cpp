@@ -40,9 +40,8 @@ class ReduceScatterBySeats {
                   1) {}
 
     [[nodiscard]] Done run() {
-        for (int round = 0; round < rounds_; ++round) {
-            if (auto done = run(round); !done) return done;
-        }
+        for (int round = 0; round < rounds_; ++round)
+            TRY(run(round));
         return {};
     }
 
@@ -69,8 +68,7 @@ class ReduceScatterBySeats {
             all_.scratch, {packed_count * item_, sums_count * reduction_.accumulator_bytes,
                            mine_count * reduction_.accumulator_bytes, mine_count * item_});
         pack(packed.data(), round);
-        auto done = reduce_to_seats(all_, reduction_, packed.data(), sums.data(), of_seats);
-        if (!done) return done;
+        TRY(reduce_to_seats(all_, reduction_, packed.data(), sums.data(), of_seats));
         if (answers) {
             const auto& algorithm =
                 all_.choose<ReduceScatter>(packed_count * reduction_.accumulator_bytes);

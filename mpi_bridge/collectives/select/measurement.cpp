@@ -37,10 +37,8 @@ Outcome<double> time_exchanges(Conversation& talk, std::size_t bytes, Batches ba
     double best = std::numeric_limits<double>::infinity();
     for (int batch = 0; batch < batches.count; ++batch) {
         const auto start = Clock::now();
-        for (int exchange = 0; exchange < batches.exchanges; ++exchange) {
-            auto done = talk.exchange(above, out, below, in, step);
-            if (!done) return pass_on(std::move(done));
-        }
+        for (int exchange = 0; exchange < batches.exchanges; ++exchange)
+            TRY(talk.exchange(above, out, below, in, step));
         const Seconds taken = Clock::now() - start;
         best = std::min(best, taken.count() / batches.exchanges);
     }
@@ -63,17 +61,14 @@ Outcome<double> time_further_messages(Conversation& talk, double alpha, std::uin
             for (int partner = 1; partner <= partners; ++partner) {
                 const auto place = static_cast<std::size_t>(partner) * short_message;
                 const int from = wrapped(talk.rank() - partner, size);
-                auto receive = talk.receive(from, step, memory.subspan(place, short_message));
-                if (!receive) return pass_on(std::move(receive));
-                pending.push_back(*receive);
+                pending.push_back(
+                    TRY(talk.receive(from, step, memory.subspan(place, short_message))));
             }
             for (int partner = 1; partner <= partners; ++partner) {
                 const int to = wrapped(talk.rank() - size + partner, size);
-                auto send = talk.send(to, step, memory.last(short_message));
-                if (!send) return pass_on(std::move(send));
-                pending.push_back(*send);
+                pending.push_back(TRY(talk.send(to, step, memory.last(short_message))));
             }
-            if (auto done = talk.wait_all(pending); !done) return pass_on(std::move(done));
+            TRY(talk.wait_all(pending));
         }
         const Seconds taken = Clock::now() - start;
         best = std::min(best, taken.count() / batches.exchanges);
@@ -110,23 +105,18 @@ Outcome<Model> measure(Conversation& talk) {
     constexpr Batches warm_up{1, 2};
     std::uint32_t step = 100;  // beyond those of agree()
     for (const std::size_t bytes : {short_message, long_message}) {
-        auto ready = time_exchanges(talk, bytes, warm_up, step++);
-        if (!ready) return pass_on(std::move(ready));
+        TRY(time_exchanges(talk, bytes, warm_up, step++));
     }
-    auto latency = time_exchanges(talk, short_message, {4, 8}, step++);
-    if (!latency) return pass_on(std::move(latency));
-    auto transfer = time_exchanges(talk, long_message, {3, 1}, step++);
-    if (!transfer) return pass_on(std::move(transfer));
+    const auto latency = TRY(time_exchanges(talk, short_message, {4, 8}, step++));
+    const auto transfer = TRY(time_exchanges(talk, long_message, {3, 1}, step++));
 
     constexpr auto bytes = static_cast<double>(long_message);
-    const double alpha = std::max(*latency, least_latency);
+    const double alpha = std::max(latency, least_latency);
     // The first exchanges make connections; the best batch is one that does not.
-    auto further = time_further_messages(talk, alpha, step++);
-    if (!further) return pass_on(std::move(further));
-    std::array<double, 4> costs = {alpha, std::max((*transfer - alpha) / bytes, least_per_byte),
-                                   std::max(time_reduction(talk) / bytes, least_per_byte),
-                                   *further};
-    if (auto agreed = agree(talk, costs); !agreed) return pass_on(std::move(agreed));
+    const auto further = TRY(time_further_messages(talk, alpha, step++));
+    std::array<double, 4> costs = {alpha, std::max((transfer - alpha) / bytes, least_per_byte),
+                                   std::max(time_reduction(talk) / bytes, least_per_byte), further};
+    TRY(agree(talk, costs));
     return Model{costs[0], costs[1], costs[2], costs[3]}.rounded();
 }
 

@@ -76,14 +76,14 @@ Done DeviceExecution::enqueue(std::string_view label, std::span<Entry* const> en
         }
     };
     show(true);
-    auto ticket = lane_.started(call(std::span(notes_)), label);
+    auto started = lane_.started(call(std::span(notes_)), label);
     show(false);
     notes_.clear();
-    if (!ticket) return pass_on(std::move(ticket));
+    const DeviceTicket ticket = TRY(std::move(started));
     executor_.enqueued(lane_.group(), lane_.device());
     for (Entry* entry : entries) {
         if (entry == nullptr) continue;
-        entry->ticket = *ticket;
+        entry->ticket = ticket;
         entry->note = DeviceNote();
     }
     return {};

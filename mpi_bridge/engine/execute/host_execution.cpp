@@ -157,7 +157,7 @@ Done HostExecution::allreduce(const Communicator::Call& call, const Descriptor& 
     std::byte* recv = tensors.front().recv;
     auto at = Clock::now();
     if (!in_place) {
-        recv = workspace_.take(bytes).data();
+        recv = scratch_.take(bytes).data();
         at = pack(what, tensors, recv, at);
         send = recv;
     } else if (what.prescale != 1) {
@@ -184,7 +184,7 @@ Outcome<bool> HostExecution::allreduce_if_whole(const Communicator::Call& call,
     const std::size_t bytes = count * reduction.element_bytes;
     const StatusElement status =
         status_element(what.datatype, what.op, communicator_.group().size());
-    std::byte* bucket = workspace_.take(bytes + StatusElement::longest).data();
+    std::byte* bucket = scratch_.take(bytes + StatusElement::longest).data();
     auto at = pack(what, tensors, bucket, Clock::now());
     std::memcpy(bucket + bytes, whole ? status.good : status.bad, reduction.element_bytes);
     at = TRY(transfer(call, what, tensors, {bucket, bucket, count + 1}, at));

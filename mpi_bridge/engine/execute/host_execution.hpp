@@ -11,7 +11,6 @@
 #include "collectives/communicator.hpp"
 #include "core/failure.hpp"
 #include "engine/execute/entry.hpp"
-#include "engine/execute/workspace.hpp"
 #include "engine/negotiation/requests/descriptor.hpp"
 #include "trace/trace.hpp"
 
@@ -33,9 +32,9 @@ struct Tensor {
 // calls. Only one thread at a time may use it.
 class HostExecution {
   public:
-    HostExecution(Communicator& communicator, Workspace& workspace, Trace& trace, int process_set)
+    HostExecution(Communicator& communicator, Scratch& scratch, Trace& trace, int process_set)
         : communicator_(communicator),
-          workspace_(workspace),
+          scratch_(scratch),
           trace_(trace),
           process_set_(process_set) {}
 
@@ -92,7 +91,7 @@ class HostExecution {
                                   Clock::time_point began);
 
     Communicator& communicator_;
-    Workspace& workspace_;
+    Scratch& scratch_;
     Trace& trace_;
     int process_set_;
 };

@@ -28,7 +28,7 @@ const std::byte* HostExecution::scaled(const Entry& entry, std::size_t count) {
     if (what.prescale == 1) return entry.send;
     const Reduction& reduction = *find_reduction(what.datatype, what.op);
     const std::size_t bytes = count * reduction.element_bytes;
-    std::byte* copy = workspace_.take(bytes).data();
+    std::byte* copy = scratch_.take(bytes).data();
     if (bytes != 0) std::memcpy(copy, entry.send, bytes);
     reduction.scale(copy, count, what.prescale);
     return copy;

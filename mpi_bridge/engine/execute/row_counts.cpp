@@ -78,8 +78,10 @@ std::vector<std::int64_t> splits_of(const Entry& entry, int members) {
 
 std::vector<std::size_t> scatter_counts(const Entry& entry, int members) {
     std::vector<std::size_t> counts;
-    for (const Slice& part : even_chunks(static_cast<std::size_t>(entry.rows), members))
+    for (int member = 0; member < members; ++member) {
+        const Slice part = even_slice(static_cast<std::size_t>(entry.rows), members, member);
         counts.push_back(part.length * row_elements(entry.descriptor()));
+    }
     return counts;
 }
 

@@ -43,8 +43,7 @@ Outcome<CudaDevice*> CudaDevice::get(int ordinal) {
 
 Done CudaDevice::start() {
     int devices = 0;
-    auto done = cuda_.check(cuda_.device_count(&devices), "cuDeviceGetCount");
-    if (!done) return done;
+    TRY(cuda_.check(cuda_.device_count(&devices), "cuDeviceGetCount"));
     if (ordinal_ < 0 || ordinal_ >= devices) {
         return invalid(
             fmt::format("there is no CUDA device {}: this process sees {}; check "
@@ -55,23 +54,20 @@ Done CudaDevice::start() {
     std::array<char, 256> text{};
     int major = 0;
     int minor = 0;
-    const auto ask = [&](cuda::Result result, const char* call) {
-        if (done) done = cuda_.check(result, call);
-    };
-    ask(cuda_.device_get(&device, ordinal_), "cuDeviceGet");
-    ask(cuda_.device_name(text.data(), static_cast<int>(text.size()), device), "cuDeviceGetName");
+    TRY(cuda_.check(cuda_.device_get(&device, ordinal_), "cuDeviceGet"));
+    TRY(cuda_.check(cuda_.device_name(text.data(), static_cast<int>(text.size()), device),
+                    "cuDeviceGetName"));
     name_ = text.data();
-    ask(cuda_.device_bus_id(text.data(), static_cast<int>(text.size()), device),
-        "cuDeviceGetPCIBusId");
+    TRY(cuda_.check(cuda_.device_bus_id(text.data(), static_cast<int>(text.size()), device),
+                    "cuDeviceGetPCIBusId"));
     bus_id_ = text.data();
-    ask(cuda_.device_uuid(&uuid_, device), "cuDeviceGetUuid");
-    ask(cuda_.device_attribute(&major, cuda::compute_capability_major, device),
-        "cuDeviceGetAttribute");
-    ask(cuda_.device_attribute(&minor, cuda::compute_capability_minor, device),
-        "cuDeviceGetAttribute");
+    TRY(cuda_.check(cuda_.device_uuid(&uuid_, device), "cuDeviceGetUuid"));
+    TRY(cuda_.check(cuda_.device_attribute(&major, cuda::compute_capability_major, device),
+                    "cuDeviceGetAttribute"));
+    TRY(cuda_.check(cuda_.device_attribute(&minor, cuda::compute_capability_minor, device),
+                    "cuDeviceGetAttribute"));
     capability_ = major * 10 + minor;
-    ask(cuda_.primary_retain(&context_, device), "cuDevicePrimaryCtxRetain");
-    return done;
+    return cuda_.check(cuda_.primary_retain(&context_, device), "cuDevicePrimaryCtxRetain");
 }
 
 Done CudaDevice::load_built_in() {

@@ -233,10 +233,9 @@ Done NcclGroup::with_op(const WirePlan& plan, const std::function<Done(nccl::Red
     if (plan.factor_in_sum == 1) return body(plan.op);
     auto scalar = scalar_of(plan.type, plan.factor_in_sum);
     nccl::RedOp op = plan.op;
-    auto made = communicator_->call("ncclRedOpCreatePreMulSum", [&](nccl::Communicator comm) {
+    TRY(communicator_->call("ncclRedOpCreatePreMulSum", [&](nccl::Communicator comm) {
         return nccl_.create_pre_mul_sum(&op, scalar.data(), plan.type, nccl::scalar_on_host, comm);
-    });
-    if (!made) return made;
+    }));
     auto done = body(op);
     // The operation may be destroyed as soon as the last call with it has returned.
     auto freed = communicator_->call(

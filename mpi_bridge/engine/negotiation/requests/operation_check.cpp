@@ -125,7 +125,7 @@ std::size_t result_bytes(const mpib_operation& operation, const Group& group, st
     const std::int64_t rows = operation.dimensions == 0 ? 1 : operation.shape[0];
     if (rows == 0) return 0;
     const auto count = static_cast<std::size_t>(rows);
-    const auto own = even_chunks(count, group.size())[static_cast<std::size_t>(group.own)].length;
+    const auto own = even_slice(count, group.size(), group.own).length;
     return own * (bytes / count);
 }
 

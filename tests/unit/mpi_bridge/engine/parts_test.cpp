@@ -9,7 +9,6 @@
 
 #include "engine/engine_settings.hpp"
 #include "engine/execute/neutral.hpp"
-#include "engine/execute/workspace.hpp"
 #include "engine/handle.hpp"
 #include "engine/negotiation/plan/buckets.hpp"
 #include "engine/negotiation/plan/recorder.hpp"
@@ -317,11 +316,11 @@ TEST(Handle, IsNeverZeroAndRefusesWhatItIsNot) {
     EXPECT_FALSE(Handle::unpack(mpib_handle{1} << Handle::entry_bits));
 }
 
-TEST(Workspace, GrowsAndFallsBackOnOrdinaryMemory) {
+TEST(Scratch, GrowsAndFallsBackOnOrdinaryMemory) {
     std::size_t left = 100;
     std::size_t held = 0;
     {
-        Workspace workspace(
+        Scratch scratch(
             [&](std::size_t bytes) {
                 if (bytes > left) return Bytes();
                 held += bytes;
@@ -331,10 +330,10 @@ TEST(Workspace, GrowsAndFallsBackOnOrdinaryMemory) {
                 held -= memory.size();
                 delete[] memory.data();
             });
-        EXPECT_EQ(workspace.take(60).size(), 60U);
+        EXPECT_EQ(scratch.take(60).size(), 60U);
         EXPECT_EQ(held, 60U);
-        EXPECT_EQ(workspace.take(10).size(), 10U);
-        const Bytes large = workspace.take(200);
+        EXPECT_EQ(scratch.take(10).size(), 10U);
+        const Bytes large = scratch.take(200);
         EXPECT_EQ(held, 0U);
         std::memset(large.data(), 1, large.size());
     }

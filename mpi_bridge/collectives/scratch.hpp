@@ -3,29 +3,33 @@
 
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <utility>
 #include <vector>
 
-#include "collectives/conversation.hpp"
-
 namespace mpi_bridge {
 
-// The memory in which one lane packs its buckets. It is kept from bucket to bucket, because fresh
-// memory costs more than the work that is done in it. It grows and never shrinks. Only one thread
-// at a time may use it.
-class Workspace {
+using Bytes = std::span<std::byte>;
+using ConstBytes = std::span<const std::byte>;
+
+// Host memory that is kept from call to call, because fresh memory costs more than the work that is
+// done in it. It grows and never shrinks. Only one thread at a time may use it.
+class Scratch {
   public:
     using Allocate = std::function<Bytes(std::size_t)>;
     using Free = std::function<void(Bytes)>;
 
-    Workspace(Allocate allocate, Free free)
+    Scratch() = default;
+    // Takes the memory from an allocator, which returns an empty span if it has no more. Ordinary
+    // memory is used then.
+    Scratch(Allocate allocate, Free free)
         : allocate_(std::move(allocate)), free_(std::move(free)) {}
-    ~Workspace() { give_back(); }
-    Workspace(const Workspace&) = delete;
-    Workspace& operator=(const Workspace&) = delete;
+    ~Scratch() { give_back(); }
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
 
-    // Returns at least this many bytes with undefined contents, and invalidates what was returned
-    // before. If the allocator has no more memory, ordinary memory is used.
+    // Returns at least `bytes` bytes, aligned for every datatype, with undefined contents, and
+    // invalidates what was returned before.
     [[nodiscard]] Bytes take(std::size_t bytes) {
         if (memory_.size() < bytes) grow(bytes);
         return memory_.first(bytes);
@@ -45,8 +49,8 @@ class Workspace {
         // allocation.
         const std::size_t wanted = bytes < 2 * memory_.size() ? 2 * memory_.size() : bytes;
         give_back();
-        memory_ = allocate_(wanted);
-        allocated_ = memory_.size() >= bytes;
+        if (allocate_) memory_ = allocate_(wanted);
+        allocated_ = allocate_ && memory_.size() >= bytes;
         if (allocated_) return;
         ordinary_.resize(wanted);
         memory_ = ordinary_;
