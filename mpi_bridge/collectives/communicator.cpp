@@ -104,8 +104,8 @@ class CommunicatorImplementation final : public Communicator {
     }
     // Whether the data is long enough for all ranks of a node to use the network, and whether they
     // can.
-    [[nodiscard]] bool by_seats(std::size_t bytes) const {
-        return layout_.common_seats > 1 && !on_one_node() && bytes >= shares_from_bytes;
+    [[nodiscard]] bool by_rails(std::size_t bytes) const {
+        return layout_.rails > 1 && !on_one_node() && bytes >= shares_from_bytes;
     }
     template <typename Body>
     [[nodiscard]] Done with_hierarchy(const Call& call, Body&& body);
@@ -114,7 +114,7 @@ class CommunicatorImplementation final : public Communicator {
     Transport& transport_;
     Options options_;
     Layout layout_;
-    Group across_;  // the members in this rank's seat
+    Group across_;  // the members with this rank's local rank
     Selection selection_;
     bool stage_is_due_;
     bool model_is_due_;
@@ -228,8 +228,8 @@ Done CommunicatorImplementation::allreduce(const Call& call, const Reduction& re
                             .run(talk, reduction, send, recv, count));
     }
     return with_hierarchy(call, [&](const Hierarchy& hierarchy) {
-        return by_seats(count * reduction.element_bytes)
-                   ? allreduce_by_seats(hierarchy, reduction, send, recv, count)
+        return by_rails(count * reduction.element_bytes)
+                   ? allreduce_by_rails(hierarchy, reduction, send, recv, count)
                    : allreduce_by_leaders(hierarchy, reduction, send, recv, count);
     });
 }
@@ -244,8 +244,8 @@ Done CommunicatorImplementation::reduce(const Call& call, const Reduction& reduc
                             .run(talk, reduction, send, recv, count, root));
     }
     return with_hierarchy(call, [&](const Hierarchy& hierarchy) {
-        return by_seats(count * reduction.element_bytes)
-                   ? reduce_by_seats(hierarchy, reduction, send, recv, count, root)
+        return by_rails(count * reduction.element_bytes)
+                   ? reduce_by_rails(hierarchy, reduction, send, recv, count, root)
                    : reduce_by_leaders(hierarchy, reduction, send, recv, count, root);
     });
 }
@@ -268,7 +268,7 @@ Done CommunicatorImplementation::reduce_scatter(const Call& call, const Reductio
                             .run(talk, reduction, send, recv, counts));
     }
     return with_hierarchy(call, [&](const Hierarchy& hierarchy) {
-        return reduce_scatter_by_seats(hierarchy, reduction, send, recv, counts);
+        return reduce_scatter_by_rails(hierarchy, reduction, send, recv, counts);
     });
 }
 
@@ -284,7 +284,7 @@ Done CommunicatorImplementation::allgather(const Call& call, std::span<const Byt
     return with_hierarchy(call, [&](const Hierarchy& hierarchy) {
         return bytes <= std::min(hosts * packed_up_to_bytes, options_.share_bytes)
                    ? allgather_by_leaders(hierarchy, parts)
-                   : allgather_by_seats(hierarchy, parts);
+                   : allgather_by_rails(hierarchy, parts);
     });
 }
 
@@ -296,7 +296,7 @@ Done CommunicatorImplementation::broadcast(const Call& call, Bytes data, int roo
         return finished(choose<Broadcast>(data.size()).run(talk, data, root));
     }
     return with_hierarchy(call, [&](const Hierarchy& hierarchy) {
-        return by_seats(data.size()) ? broadcast_by_seats(hierarchy, data, root)
+        return by_rails(data.size()) ? broadcast_by_rails(hierarchy, data, root)
                                      : broadcast_by_leaders(hierarchy, data, root);
     });
 }

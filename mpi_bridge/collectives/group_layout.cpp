@@ -30,8 +30,8 @@ int index_of(const std::vector<int>& values, int value) {
 std::vector<int> Layout::across() const {
     std::vector<int> list;
     for (const auto& host : members) {
-        if (static_cast<int>(host.size()) > own_seat) {
-            list.push_back(host[static_cast<std::size_t>(own_seat)]);
+        if (static_cast<int>(host.size()) > own_local_rank) {
+            list.push_back(host[static_cast<std::size_t>(own_local_rank)]);
         }
     }
     return list;
@@ -40,21 +40,21 @@ std::vector<int> Layout::across() const {
 Layout make_layout(const Group& group) {
     Layout layout;
     layout.hosts = group.hosts;
-    layout.seats.reserve(group.hosts.size());
+    layout.local_ranks.reserve(group.hosts.size());
     for (std::size_t member = 0; member < group.hosts.size(); ++member) {
         const auto host = static_cast<std::size_t>(group.hosts[member]);
         if (host == layout.members.size()) layout.members.emplace_back();
-        layout.seats.push_back(static_cast<int>(layout.members[host].size()));
+        layout.local_ranks.push_back(static_cast<int>(layout.members[host].size()));
         layout.members[host].push_back(static_cast<int>(member));
     }
     const auto own = static_cast<std::size_t>(group.own);
     layout.own_host = group.hosts[own];
-    layout.own_seat = layout.seats[own];
-    layout.common_seats = layout.local_size();
+    layout.own_local_rank = layout.local_ranks[own];
+    layout.rails = layout.local_size();
     for (const auto& host : layout.members) {
-        const auto seats = static_cast<int>(host.size());
-        layout.most_seats = std::max(layout.most_seats, seats);
-        layout.common_seats = std::min(layout.common_seats, seats);
+        const auto local_size = static_cast<int>(host.size());
+        layout.most_local_ranks = std::max(layout.most_local_ranks, local_size);
+        layout.rails = std::min(layout.rails, local_size);
     }
     return layout;
 }

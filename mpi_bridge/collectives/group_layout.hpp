@@ -9,30 +9,33 @@
 namespace mpi_bridge {
 
 // Where the members of a group are, for the hierarchical collectives. The members of each host are
-// numbered from 0 ("seats"), in the order of the group; the one in seat 0 leads the host.
+// numbered from 0 in the order of the group: their local ranks. Local rank 0 leads the host.
+//
+// Between hosts, members with the same local rank talk to each other, which is a rail. There are as
+// many rails as the host with the fewest members has members, so that as many members as possible
+// use the network at once. A member beyond that is served by one of the rails.
 struct Layout {
-    std::vector<std::vector<int>> members;  // numbers within the group, by host and seat
+    std::vector<std::vector<int>> members;  // numbers within the group, by host and local rank
     std::vector<int> hosts;                 // of each member
-    std::vector<int> seats;                 // of each member
+    std::vector<int> local_ranks;           // of each member
     int own_host = 0;
-    int own_seat = 0;
-    int most_seats = 0;  // the largest number of seats on any host
-    // The number of seats that every host has. Between hosts, members in one of these seats talk to
-    // those in the same seat of the other hosts, so that as many members as possible use the
-    // network at once.
-    int common_seats = 0;
+    int own_local_rank = 0;
+    int most_local_ranks = 0;  // of any host
+    int rails = 0;             // rail r consists of the members with local rank r
 
     [[nodiscard]] int host_of(int member) const { return hosts[static_cast<std::size_t>(member)]; }
-    [[nodiscard]] int seat_of(int member) const { return seats[static_cast<std::size_t>(member)]; }
-    // The common seat that serves this seat between hosts; a common seat serves itself.
-    [[nodiscard]] int carrier_of(int seat) const { return seat % common_seats; }
-    // Visits the members of a host whose seats a common seat serves, beginning with its own.
+    [[nodiscard]] int local_rank_of(int member) const {
+        return local_ranks[static_cast<std::size_t>(member)];
+    }
+    // The rail that serves a local rank between hosts.
+    [[nodiscard]] int rail_of(int local_rank) const { return local_rank % rails; }
+    // Visits the members of a host that a rail serves, beginning with its own.
     template <typename Visit>
-    void for_each_carried(int host, int common_seat, Visit visit) const {
+    void for_each_on_rail(int host, int rail, Visit visit) const {
         const auto& all = of_host(host);
-        for (auto seat = static_cast<std::size_t>(common_seat); seat < all.size();
-             seat += static_cast<std::size_t>(common_seats)) {
-            visit(all[seat]);
+        for (auto local_rank = static_cast<std::size_t>(rail); local_rank < all.size();
+             local_rank += static_cast<std::size_t>(rails)) {
+            visit(all[local_rank]);
         }
     }
 
@@ -42,11 +45,12 @@ struct Layout {
     }
     [[nodiscard]] const std::vector<int>& local() const { return of_host(own_host); }
     [[nodiscard]] int local_size() const { return static_cast<int>(local().size()); }
-    [[nodiscard]] bool leads() const { return own_seat == 0; }
-    [[nodiscard]] bool has_common_seat() const { return own_seat < common_seats; }
+    [[nodiscard]] bool leads() const { return own_local_rank == 0; }
+    // Whether this rank is on a rail, and not only served by one.
+    [[nodiscard]] bool on_rail() const { return own_local_rank < rails; }
     // Whether some host has several members.
-    [[nodiscard]] bool shared() const { return most_seats > 1; }
-    // The members in this rank's seat, by host; hosts without this seat are left out.
+    [[nodiscard]] bool shared() const { return most_local_ranks > 1; }
+    // The members with this local rank, by host; hosts without one are left out.
     [[nodiscard]] std::vector<int> across() const;
 };
 

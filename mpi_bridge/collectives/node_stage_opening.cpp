@@ -37,13 +37,13 @@ Outcome<MaybeStage> lead(Conversation& talk, const Layout& layout,
         why = created.error().text;
     }
     bool all = stage != nullptr;
-    for (std::size_t seat = 1; seat < layout.local().size(); ++seat) {
-        auto sent = TRY(talk.send(layout.local()[seat], ticket_step, offer));
+    for (std::size_t local_rank = 1; local_rank < layout.local().size(); ++local_rank) {
+        auto sent = TRY(talk.send(layout.local()[local_rank], ticket_step, offer));
         TRY(talk.wait(sent));
     }
-    for (std::size_t seat = 1; seat < layout.local().size(); ++seat) {
+    for (std::size_t local_rank = 1; local_rank < layout.local().size(); ++local_rank) {
         std::array<std::byte, 1> answer{};
-        auto received = TRY(talk.receive(layout.local()[seat], answer_step, answer));
+        auto received = TRY(talk.receive(layout.local()[local_rank], answer_step, answer));
         TRY(talk.wait(received));
         all = all && answer[0] != std::byte{0};
     }
@@ -78,7 +78,7 @@ Outcome<MaybeStage> follow(Conversation& talk, const Layout& layout,
 
 Outcome<std::unique_ptr<NodeStage>> open_node_stage(const OpeningCalls& calls, const Layout& layout,
                                                     NodeStage::Options options, std::string& why) {
-    options.rank = layout.own_seat;
+    options.rank = layout.own_local_rank;
     options.size = layout.local_size();
     auto stage = TRY(layout.leads() ? lead(calls.on_node, layout, options, why)
                                     : follow(calls.on_node, layout, options, why));

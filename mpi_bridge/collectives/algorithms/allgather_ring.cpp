@@ -12,18 +12,18 @@
 namespace mpi_bridge {
 namespace {
 
-class Parts final : public ring::Cargo {
+class Parts final : public ring::Payload {
   public:
     Parts(std::span<const Bytes> parts, const ring::Cut& cut) : parts_(parts), cut_(cut) {}
-    [[nodiscard]] ConstBytes outgoing(const ring::Passage& passage) override {
-        return incoming(passage);
+    [[nodiscard]] ConstBytes outgoing(const ring::Message& message) override {
+        return incoming(message);
     }
-    [[nodiscard]] Bytes incoming(const ring::Passage& passage) override {
-        const std::size_t offset = passage.slice.offset - cut_.chunks().start(passage.chunk);
-        return parts_[static_cast<std::size_t>(passage.chunk)].subspan(offset,
-                                                                       passage.slice.length);
+    [[nodiscard]] Bytes incoming(const ring::Message& message) override {
+        const std::size_t offset = message.slice.offset - cut_.chunks().start(message.chunk);
+        return parts_[static_cast<std::size_t>(message.chunk)].subspan(offset,
+                                                                       message.slice.length);
     }
-    void arrived(const ring::Passage& /*passage*/) override {}
+    void arrived(const ring::Message& /*message*/) override {}
 
   private:
     std::span<const Bytes> parts_;
@@ -40,8 +40,8 @@ Done allgather_ring(Conversation& talk, std::span<const Bytes> parts) {
     for (const Bytes part : parts)
         lengths.push_back(part.size());
     const auto cut = ring::cut_for(Chunks::of(lengths), 1, talk.segment_bytes());
-    Parts cargo(parts, cut);
-    return ring::flow(talk, cut, {size - 1, 2 * size - 3}, cargo);
+    Parts payload(parts, cut);
+    return ring::flow(talk, cut, {size - 1, 2 * size - 3}, payload);
 }
 
 }  // namespace mpi_bridge

@@ -29,8 +29,8 @@ Done allreduce_ring(Conversation& talk, const Reducer& reducer, const std::byte*
     const int size = talk.size();
     const auto cut =
         ring::cut_for(Chunks::even(count, size), reducer.accumulator_bytes(), talk.segment_bytes());
-    ring::Reducing cargo(talk, reducer, cut, send, recv, 0);
-    return ring::flow(talk, cut, {0, 2 * size - 3}, cargo);
+    ring::Reducing payload(talk, reducer, cut, send, recv, 0);
+    return ring::flow(talk, cut, {0, 2 * size - 3}, payload);
 }
 
 }  // namespace mpi_bridge

@@ -20,8 +20,8 @@ Done reduce_scatter_ring(Conversation& talk, const Reducer& reducer, const std::
     const auto cut =
         ring::cut_for(Chunks::of(counts), reducer.accumulator_bytes(), talk.segment_bytes());
     const std::size_t own_offset = cut.chunks().start(talk.rank());
-    ring::Reducing cargo(talk, reducer, cut, send, recv, own_offset);
-    return ring::flow(talk, cut, {0, size - 2}, cargo);
+    ring::Reducing payload(talk, reducer, cut, send, recv, own_offset);
+    return ring::flow(talk, cut, {0, size - 2}, payload);
 }
 
 }  // namespace mpi_bridge

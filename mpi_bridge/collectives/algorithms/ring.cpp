@@ -43,11 +43,11 @@ namespace {
 
 class Flow {
   public:
-    Flow(Conversation& talk, const Cut& cut, Steps steps, Cargo& cargo)
+    Flow(Conversation& talk, const Cut& cut, Steps steps, Payload& payload)
         : talk_(talk),
           cut_(cut),
           steps_(steps),
-          cargo_(cargo),
+          payload_(payload),
           steps_per_round_(static_cast<std::size_t>(steps.last - steps.first + 1)),
           turns_(cut.rounds() * steps_per_round_),
           left_(wrapped(talk.rank() - 1, talk.size())),
@@ -77,49 +77,49 @@ class Flow {
         TRY(talk_.wait(sends_[parity(turn + 1)][track]));
         TRY(post_receive(turn + 1, track));
         TRY(talk_.wait(receives_[parity(turn)][track]));
-        const Passage passage = received_in(turn, track);
-        if (passage.slice.length != 0) cargo_.arrived(passage);
+        const Message message = received_in(turn, track);
+        if (message.slice.length != 0) payload_.arrived(message);
         return post_send(turn + 1, track);
     }
 
-    [[nodiscard]] Passage passage(std::size_t turn, std::size_t track, int ahead) const {
-        Passage passage;
-        passage.turn = turn;
-        passage.step = steps_.first + static_cast<int>(turn % steps_per_round_);
-        passage.track = track;
-        passage.chunk = wrapped(talk_.rank() - 1 - passage.step - ahead, talk_.size());
-        passage.slice = cut_.segment(turn / steps_per_round_, passage.chunk, track);
-        return passage;
+    [[nodiscard]] Message message(std::size_t turn, std::size_t track, int ahead) const {
+        Message message;
+        message.turn = turn;
+        message.step = steps_.first + static_cast<int>(turn % steps_per_round_);
+        message.track = track;
+        message.chunk = wrapped(talk_.rank() - 1 - message.step - ahead, talk_.size());
+        message.slice = cut_.segment(turn / steps_per_round_, message.chunk, track);
+        return message;
     }
-    [[nodiscard]] Passage sent_in(std::size_t turn, std::size_t track) const {
-        return passage(turn, track, 0);
+    [[nodiscard]] Message sent_in(std::size_t turn, std::size_t track) const {
+        return message(turn, track, 0);
     }
-    [[nodiscard]] Passage received_in(std::size_t turn, std::size_t track) const {
-        return passage(turn, track, 1);
+    [[nodiscard]] Message received_in(std::size_t turn, std::size_t track) const {
+        return message(turn, track, 1);
     }
 
     Done post_receive(std::size_t turn, std::size_t track) {
         if (turn == turns_) return {};
-        const Passage passage = received_in(turn, track);
-        if (passage.slice.length == 0) return {};
+        const Message message = received_in(turn, track);
+        if (message.slice.length == 0) return {};
         receives_[parity(turn)][track] = TRY(talk_.receive(
-            left_, static_cast<std::uint32_t>(passage.step), cargo_.incoming(passage)));
+            left_, static_cast<std::uint32_t>(message.step), payload_.incoming(message)));
         return {};
     }
 
     Done post_send(std::size_t turn, std::size_t track) {
         if (turn == turns_) return {};
-        const Passage passage = sent_in(turn, track);
-        if (passage.slice.length == 0) return {};
-        sends_[parity(turn)][track] = TRY(
-            talk_.send(right_, static_cast<std::uint32_t>(passage.step), cargo_.outgoing(passage)));
+        const Message message = sent_in(turn, track);
+        if (message.slice.length == 0) return {};
+        sends_[parity(turn)][track] = TRY(talk_.send(
+            right_, static_cast<std::uint32_t>(message.step), payload_.outgoing(message)));
         return {};
     }
 
     Conversation& talk_;
     const Cut& cut_;
     Steps steps_;
-    Cargo& cargo_;
+    Payload& payload_;
     std::size_t steps_per_round_;
     std::size_t turns_;
     int left_;
@@ -130,9 +130,9 @@ class Flow {
 
 }  // namespace
 
-Done flow(Conversation& talk, const Cut& cut, Steps steps, Cargo& cargo) {
+Done flow(Conversation& talk, const Cut& cut, Steps steps, Payload& payload) {
     if (cut.rounds() == 0) return {};
-    return Flow(talk, cut, steps, cargo).run();
+    return Flow(talk, cut, steps, payload).run();
 }
 
 Reducing::Reducing(Conversation& talk, const Reducer& reducer, const Cut& cut,
@@ -148,10 +148,10 @@ Reducing::Reducing(Conversation& talk, const Reducer& reducer, const Cut& cut,
       slot_bytes_(cut.longest() * reducer.accumulator_bytes()),
       memory_(talk.scratch().take(slots * tracks * slot_bytes_)) {}
 
-Bytes Reducing::slot(std::size_t turn, const Passage& passage) const {
-    const std::size_t number = turn % slots * tracks + passage.track;
+Bytes Reducing::slot(std::size_t turn, const Message& message) const {
+    const std::size_t number = turn % slots * tracks + message.track;
     return memory_.subspan(number * slot_bytes_,
-                           passage.slice.length * reducer_.accumulator_bytes());
+                           message.slice.length * reducer_.accumulator_bytes());
 }
 
 Bytes Reducing::result(Slice slice) const {
@@ -163,30 +163,30 @@ const std::byte* Reducing::values(Slice slice) const {
     return send_ + slice.offset * reducer_.value_bytes();
 }
 
-ConstBytes Reducing::outgoing(const Passage& passage) {
-    if (passage.step >= size_ - 1) return result(passage.slice);
+ConstBytes Reducing::outgoing(const Message& message) {
+    if (message.step >= size_ - 1) return result(message.slice);
     // The data received in the previous turn. In step 0 nothing was received, so this rank's own
     // values are sent.
-    const Bytes partial = slot(passage.turn + slots - 1, passage);
-    if (passage.step > 0) return partial;
-    if (send_values_directly_) return {values(passage.slice), partial.size()};
-    reducer_.load(partial.data(), values(passage.slice), passage.slice.length);
+    const Bytes partial = slot(message.turn + slots - 1, message);
+    if (message.step > 0) return partial;
+    if (send_values_directly_) return {values(message.slice), partial.size()};
+    reducer_.load(partial.data(), values(message.slice), message.slice.length);
     return partial;
 }
 
-Bytes Reducing::incoming(const Passage& passage) {
-    return passage.step >= size_ - 1 ? result(passage.slice) : slot(passage.turn, passage);
+Bytes Reducing::incoming(const Message& message) {
+    return message.step >= size_ - 1 ? result(message.slice) : slot(message.turn, message);
 }
 
-void Reducing::arrived(const Passage& passage) {
+void Reducing::arrived(const Message& message) {
     const int last_reduction = size_ - 2;
-    if (passage.step > last_reduction) return;
-    std::byte* partial = slot(passage.turn, passage).data();
-    const std::byte* own = values(passage.slice);
-    if (passage.step < last_reduction) {
-        reducer_.add(partial, own, passage.slice.length);
+    if (message.step > last_reduction) return;
+    std::byte* partial = slot(message.turn, message).data();
+    const std::byte* own = values(message.slice);
+    if (message.step < last_reduction) {
+        reducer_.add(partial, own, message.slice.length);
     } else {
-        reducer_.add_and_store(result(passage.slice).data(), partial, own, passage.slice.length,
+        reducer_.add_and_store(result(message.slice).data(), partial, own, message.slice.length,
                                size_);
     }
 }

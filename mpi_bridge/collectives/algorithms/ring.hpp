@@ -53,7 +53,7 @@ class Cut {
                           std::size_t configured_segment_bytes);
 
 // One message.
-struct Passage {
+struct Message {
     std::size_t turn = 0;  // counts the steps over all rounds
     int step = 0;
     std::size_t track = 0;
@@ -62,19 +62,19 @@ struct Passage {
 };
 
 // What travels, and what happens to it. A segment that is received in one turn is sent in the next.
-class Cargo {
+class Payload {
   public:
-    virtual ~Cargo() = default;
-    Cargo() = default;
-    Cargo(const Cargo&) = delete;
-    Cargo& operator=(const Cargo&) = delete;
+    virtual ~Payload() = default;
+    Payload() = default;
+    Payload(const Payload&) = delete;
+    Payload& operator=(const Payload&) = delete;
 
     // The memory to send. It must stay unchanged until the receive of turn + 2 is posted.
-    [[nodiscard]] virtual ConstBytes outgoing(const Passage& passage) = 0;
+    [[nodiscard]] virtual ConstBytes outgoing(const Message& message) = 0;
     // The memory to receive into, which is asked for one turn ahead.
-    [[nodiscard]] virtual Bytes incoming(const Passage& passage) = 0;
+    [[nodiscard]] virtual Bytes incoming(const Message& message) = 0;
     // The message has arrived in incoming().
-    virtual void arrived(const Passage& passage) = 0;
+    virtual void arrived(const Message& message) = 0;
 };
 
 // Runs steps `first` to `last` for all segments.
@@ -82,25 +82,25 @@ struct Steps {
     int first = 0;
     int last = 0;
 };
-[[nodiscard]] Done flow(Conversation& talk, const Cut& cut, Steps steps, Cargo& cargo);
+[[nodiscard]] Done flow(Conversation& talk, const Cut& cut, Steps steps, Payload& payload);
 
-// The cargo of reductions. Partial results are kept in three slots per track, which are used in
+// The payload of reductions. Partial results are kept in three slots per track, which are used in
 // turn: while one receives, another one sends the segment of the previous turn. Results are stored
 // in `recv`, which begins with the value `recv_offset` of the vector, and steps from n-1 on pass
 // them around from there. recv may be send.
-class Reducing final : public Cargo {
+class Reducing final : public Payload {
   public:
     Reducing(Conversation& talk, const Reducer& reducer, const Cut& cut, const std::byte* send,
              std::byte* recv, std::size_t recv_offset);
 
-    [[nodiscard]] ConstBytes outgoing(const Passage& passage) override;
-    [[nodiscard]] Bytes incoming(const Passage& passage) override;
-    void arrived(const Passage& passage) override;
+    [[nodiscard]] ConstBytes outgoing(const Message& message) override;
+    [[nodiscard]] Bytes incoming(const Message& message) override;
+    void arrived(const Message& message) override;
 
   private:
     static constexpr std::size_t slots = 3;
 
-    [[nodiscard]] Bytes slot(std::size_t turn, const Passage& passage) const;
+    [[nodiscard]] Bytes slot(std::size_t turn, const Message& message) const;
     [[nodiscard]] Bytes result(Slice slice) const;
     [[nodiscard]] const std::byte* values(Slice slice) const;
 

@@ -2,13 +2,13 @@
 //
 // In both variants, the ranks of a node first show each other their own parts.
 //
-// By leaders: a node's parts form one block, in the order of its seats. The leaders gather all
+// By leaders: a node's parts form one block, in the order of its ranks. The leaders gather all
 // blocks, and each shows its node all of them.
 //
-// By seats: the ranks in the same common seat of all nodes gather the parts of the members in this
-// seat, at their final place. Further rows of this gather the parts of members whose seats are not
-// common and are served by this seat. The ranks of a node then show each other what they have
-// gathered, row by row and for each other node. This needs no memory but the caller's.
+// By rails: the ranks on a rail gather their own parts, at their final place. Further rows of this
+// gather the parts of the members that the rail serves without having them on it. The ranks of a
+// node then show each other what they have gathered, row by row and for each other node. This needs
+// no memory but the caller's.
 //
 // In both variants, a node receives each part of the other nodes once.
 #include <cstring>
@@ -93,33 +93,33 @@ Done allgather_by_leaders(const Hierarchy& all, std::span<const Bytes> parts) {
     return {};
 }
 
-Done allgather_by_seats(const Hierarchy& all, std::span<const Bytes> parts) {
+Done allgather_by_rails(const Hierarchy& all, std::span<const Bytes> parts) {
     const Layout& layout = all.layout;
     TRY(gather_on_node(all, parts));
-    const int seats = layout.common_seats;
-    const int rows = (layout.most_seats + seats - 1) / seats;
-    const auto part_of = [&](int host, int row, int seat) {
+    const int rails = layout.rails;
+    const int rows = (layout.most_local_ranks + rails - 1) / rails;
+    const auto part_of = [&](int host, int row, int rail) {
         const auto& members = layout.of_host(host);
-        const auto place = static_cast<std::size_t>(row) * static_cast<std::size_t>(seats) +
-                           static_cast<std::size_t>(seat);
+        const auto place = static_cast<std::size_t>(row) * static_cast<std::size_t>(rails) +
+                           static_cast<std::size_t>(rail);
         return place < members.size() ? parts[static_cast<std::size_t>(members[place])] : Bytes();
     };
-    for (int row = 0; row < rows && layout.has_common_seat(); ++row) {
+    for (int row = 0; row < rows && layout.on_rail(); ++row) {
         std::vector<Bytes> gathered;
-        std::size_t bytes = 0;  // of all seats
+        std::size_t bytes = 0;  // of all rails
         for (int host = 0; host < layout.host_count(); ++host) {
-            gathered.push_back(part_of(host, row, layout.own_seat));
-            for (int seat = 0; seat < seats; ++seat)
-                bytes += part_of(host, row, seat).size();
+            gathered.push_back(part_of(host, row, layout.own_local_rank));
+            for (int rail = 0; rail < rails; ++rail)
+                bytes += part_of(host, row, rail).size();
         }
         TRY(all.choose<Allgather>(bytes).run(all.across, gathered));
     }
     std::vector<Bytes> shown(static_cast<std::size_t>(layout.local_size()));
     for (int host = 0; host < layout.host_count(); ++host) {
         if (host == layout.own_host) continue;
-        for (int row = 0; row * seats < static_cast<int>(layout.of_host(host).size()); ++row) {
-            for (int seat = 0; seat < seats; ++seat)
-                shown[static_cast<std::size_t>(seat)] = part_of(host, row, seat);
+        for (int row = 0; row * rails < static_cast<int>(layout.of_host(host).size()); ++row) {
+            for (int rail = 0; rail < rails; ++rail)
+                shown[static_cast<std::size_t>(rail)] = part_of(host, row, rail);
             TRY(all.stage.allgather(all.turn, shown));
         }
     }

@@ -3,7 +3,7 @@
 // By leaders: the node's vectors are reduced to its leader, the leaders reduce their results, and
 // each shows its node the final result.
 //
-// By seats: each rank in a common seat reduces one slice of the node's vectors, combines it with
+// By rails: each rank on a rail reduces one slice of the node's vectors, combines it with
 // the same slice of the other nodes, and shows its node the result.
 //
 // In both variants, a node sends and receives as much as one rank whose vector is the node's sum.
@@ -62,7 +62,7 @@ struct Sums {
 };
 
 // Computes results = the finished sums of all nodes. The algorithm is chosen for `chosen_for`
-// elements, the length of the sums of all seats together.
+// elements, the length of the sums of all rails together.
 Done reduce_across(const Hierarchy& all, const Reduction& reduction, const Sums& sums,
                    std::byte* results, std::size_t count, std::size_t chosen_for) {
     const auto& algorithm = all.choose<Allreduce>(chosen_for * reduction.accumulator_bytes);
@@ -93,28 +93,28 @@ Done allreduce_by_leaders(const Hierarchy& all, const Reduction& reduction, cons
     return {};
 }
 
-Done allreduce_by_seats(const Hierarchy& all, const Reduction& reduction, const std::byte* send,
+Done allreduce_by_rails(const Hierarchy& all, const Reduction& reduction, const std::byte* send,
                         std::byte* recv, std::size_t count) {
-    const auto seats = static_cast<std::size_t>(all.layout.local_size());
+    const auto local_size = static_cast<std::size_t>(all.layout.local_size());
     const std::size_t share = all.share_bytes / reduction.accumulator_bytes;
-    const std::size_t longest = share * static_cast<std::size_t>(all.layout.common_seats);
-    const Sums sums(all, reduction, all.layout.has_common_seat() ? std::min(count, share) : 0);
-    std::vector<Bytes> parts(seats);
-    std::vector<std::size_t> counts(seats);
+    const std::size_t longest = share * static_cast<std::size_t>(all.layout.rails);
+    const Sums sums(all, reduction, all.layout.on_rail() ? std::min(count, share) : 0);
+    std::vector<Bytes> parts(local_size);
+    std::vector<std::size_t> counts(local_size);
 
     for (std::size_t at = 0; at == 0 || at < count; at += longest) {
         const std::size_t length = std::min(longest, count - at);
         const std::byte* from = send + at * reduction.element_bytes;
         std::byte* to = recv + at * reduction.element_bytes;
-        for (std::size_t seat = 0; seat < seats; ++seat) {
-            const Slice slice = slice_of_seat(all.layout, length, static_cast<int>(seat));
-            parts[seat] = {to + slice.offset * reduction.element_bytes,
-                           slice.length * reduction.element_bytes};
-            counts[seat] = slice.length;
+        for (std::size_t local_rank = 0; local_rank < local_size; ++local_rank) {
+            const Slice slice = slice_of_rail(all.layout, length, static_cast<int>(local_rank));
+            parts[local_rank] = {to + slice.offset * reduction.element_bytes,
+                                 slice.length * reduction.element_bytes};
+            counts[local_rank] = slice.length;
         }
-        TRY(reduce_to_seats(all, reduction, from, sums.data(), counts));
-        const Slice own = slice_of_seat(all.layout, length, all.layout.own_seat);
-        if (all.layout.has_common_seat()) {
+        TRY(reduce_to_rails(all, reduction, from, sums.data(), counts));
+        const Slice own = slice_of_rail(all.layout, length, all.layout.own_local_rank);
+        if (all.layout.on_rail()) {
             TRY(reduce_across(all, reduction, sums, to + own.offset * reduction.element_bytes,
                               own.length, length));
         }

@@ -35,14 +35,14 @@ struct Direction {
     std::vector<int> members;
     std::vector<std::size_t> starts{0};  // the first member of each turn's node
     std::vector<Length> own;             // lengths of this rank's messages, by member in that order
-    std::vector<Length> all;             // on the leader: `own` of each seat
+    std::vector<Length> all;             // on the leader: `own` of each local rank
 
-    [[nodiscard]] std::size_t length(std::size_t seat, std::size_t index) const {
-        return all[seat * members.size() + index];
+    [[nodiscard]] std::size_t length(std::size_t local_rank, std::size_t index) const {
+        return all[local_rank * members.size() + index];
     }
-    [[nodiscard]] std::size_t length(std::size_t seat, std::size_t first_turn,
+    [[nodiscard]] std::size_t length(std::size_t local_rank, std::size_t first_turn,
                                      std::size_t end_turn) const {
-        const auto from = all.begin() + static_cast<std::ptrdiff_t>(seat * members.size());
+        const auto from = all.begin() + static_cast<std::ptrdiff_t>(local_rank * members.size());
         return std::accumulate(from + static_cast<std::ptrdiff_t>(starts[first_turn]),
                                from + static_cast<std::ptrdiff_t>(starts[end_turn]),
                                std::size_t{0});
@@ -62,7 +62,7 @@ class ShortMessages {
         : all_(all),
           layout_(all.layout),
           leads_(all.layout.leads()),
-          seats_(static_cast<std::size_t>(all.layout.local_size())),
+          local_size_(static_cast<std::size_t>(all.layout.local_size())),
           turns_(static_cast<std::size_t>(all.layout.host_count() - 1)),
           out_(out),
           in_(in),
@@ -104,11 +104,12 @@ class ShortMessages {
 
     [[nodiscard]] Done tell_lengths() {
         for (Direction* way : {&to_, &from_}) {
-            if (leads_) way->all.resize(seats_ * way->members.size());
+            if (leads_) way->all.resize(local_size_ * way->members.size());
             const auto own = std::as_bytes(std::span(way->own));
-            const auto by_seat = cut_by_seat(std::as_writable_bytes(std::span(way->all)),
-                                             [&](std::size_t) { return own.size(); });
-            TRY(gather(own, by_seat));
+            const auto by_local_rank =
+                cut_by_local_rank(std::as_writable_bytes(std::span(way->all)),
+                                  [&](std::size_t) { return own.size(); });
+            TRY(gather(own, by_local_rank));
         }
         return {};
     }
@@ -126,31 +127,35 @@ class ShortMessages {
 
     [[nodiscard]] std::size_t block_length(const Direction& way, std::size_t turn) const {
         std::size_t bytes = 0;
-        for (std::size_t seat = 0; seat < seats_; ++seat)
-            bytes += way.length(seat, turn, turn + 1);
+        for (std::size_t local_rank = 0; local_rank < local_size_; ++local_rank)
+            bytes += way.length(local_rank, turn, turn + 1);
         return bytes;
     }
 
     [[nodiscard]] Done run(std::size_t first, std::size_t end) {
         std::size_t to_bytes = 0;
         std::size_t from_bytes = 0;
-        for (std::size_t seat = 0; leads_ && seat < seats_; ++seat) {
-            to_bytes += to_.length(seat, first, end);
-            from_bytes += from_.length(seat, first, end);
+        for (std::size_t local_rank = 0; leads_ && local_rank < local_size_; ++local_rank) {
+            to_bytes += to_.length(local_rank, first, end);
+            from_bytes += from_.length(local_rank, first, end);
         }
         const auto [own_out, own_in, by_rank, out_blocks, in_blocks] =
             take_areas(all_.scratch, {to_.own_length(first, end), from_.own_length(first, end),
                                       std::max(to_bytes, from_bytes), to_bytes, from_bytes});
         pack(own_out.data(), first, end);
-        const auto sent_by = [&](std::size_t seat) { return to_.length(seat, first, end); };
-        TRY(gather(own_out, cut_by_seat(by_rank, sent_by)));
+        const auto sent_by = [&](std::size_t local_rank) {
+            return to_.length(local_rank, first, end);
+        };
+        TRY(gather(own_out, cut_by_local_rank(by_rank, sent_by)));
         if (leads_) {
             make_blocks(by_rank.data(), out_blocks.data(), first, end);
             TRY(exchange(out_blocks, in_blocks, first, end));
             take_blocks_apart(in_blocks.data(), by_rank.data(), first, end);
         }
-        const auto sent_to = [&](std::size_t seat) { return from_.length(seat, first, end); };
-        TRY(scatter(own_in, cut_by_seat(by_rank, sent_to)));
+        const auto sent_to = [&](std::size_t local_rank) {
+            return from_.length(local_rank, first, end);
+        };
+        TRY(scatter(own_in, cut_by_local_rank(by_rank, sent_to)));
         unpack(own_in.data(), first, end);
         return {};
     }
@@ -173,38 +178,38 @@ class ShortMessages {
         }
     }
 
-    // Copies from the order (seat, turn) to the order (turn, seat). A seat's messages of one turn
+    // Copies from the order (rank, turn) to the order (turn, rank). A rank's messages of one turn
     // stay side by side.
     void make_blocks(const std::byte* by_rank, std::byte* blocks, std::size_t first,
                      std::size_t end) const {
-        std::vector<const std::byte*> next;  // by seat
-        for (std::size_t seat = 0; seat < seats_; ++seat) {
+        std::vector<const std::byte*> next;  // by local_rank
+        for (std::size_t local_rank = 0; local_rank < local_size_; ++local_rank) {
             next.push_back(by_rank);
-            by_rank += to_.length(seat, first, end);
+            by_rank += to_.length(local_rank, first, end);
         }
         for (std::size_t turn = first; turn < end; ++turn) {
-            for (std::size_t seat = 0; seat < seats_; ++seat) {
-                const std::size_t bytes = to_.length(seat, turn, turn + 1);
-                if (bytes != 0) std::memcpy(blocks, next[seat], bytes);
-                next[seat] += bytes;
+            for (std::size_t local_rank = 0; local_rank < local_size_; ++local_rank) {
+                const std::size_t bytes = to_.length(local_rank, turn, turn + 1);
+                if (bytes != 0) std::memcpy(blocks, next[local_rank], bytes);
+                next[local_rank] += bytes;
                 blocks += bytes;
             }
         }
     }
 
-    // Copies from the order (turn, sender, seat) to the order (seat, turn, sender).
+    // Copies from the order (turn, sender, rank) to the order (rank, turn, sender).
     void take_blocks_apart(const std::byte* blocks, std::byte* by_rank, std::size_t first,
                            std::size_t end) const {
-        std::vector<std::byte*> next;  // by seat
-        for (std::size_t seat = 0; seat < seats_; ++seat) {
+        std::vector<std::byte*> next;  // by local_rank
+        for (std::size_t local_rank = 0; local_rank < local_size_; ++local_rank) {
             next.push_back(by_rank);
-            by_rank += from_.length(seat, first, end);
+            by_rank += from_.length(local_rank, first, end);
         }
         for (std::size_t index = from_.starts[first]; index < from_.starts[end]; ++index) {
-            for (std::size_t seat = 0; seat < seats_; ++seat) {
-                const std::size_t bytes = from_.length(seat, index);
-                if (bytes != 0) std::memcpy(next[seat], blocks, bytes);
-                next[seat] += bytes;
+            for (std::size_t local_rank = 0; local_rank < local_size_; ++local_rank) {
+                const std::size_t bytes = from_.length(local_rank, index);
+                if (bytes != 0) std::memcpy(next[local_rank], blocks, bytes);
+                next[local_rank] += bytes;
                 blocks += bytes;
             }
         }
@@ -228,27 +233,27 @@ class ShortMessages {
         return all_.across.wait_all(pending);
     }
 
-    // Cuts the leader's memory into one part after the other for each seat; the others have none.
+    // Cuts the leader's memory into one part after the other for each rank; the others have none.
     template <typename LengthOf>
-    [[nodiscard]] std::vector<Bytes> cut_by_seat(Bytes memory, LengthOf length_of) const {
-        std::vector<Bytes> parts(seats_);
-        for (std::size_t seat = 0; leads_ && seat < seats_; ++seat) {
-            parts[seat] = memory.first(length_of(seat));
-            memory = memory.subspan(parts[seat].size());
+    [[nodiscard]] std::vector<Bytes> cut_by_local_rank(Bytes memory, LengthOf length_of) const {
+        std::vector<Bytes> parts(local_size_);
+        for (std::size_t local_rank = 0; leads_ && local_rank < local_size_; ++local_rank) {
+            parts[local_rank] = memory.first(length_of(local_rank));
+            memory = memory.subspan(parts[local_rank].size());
         }
         return parts;
     }
 
-    // Moves what each rank has to the leader's part for its seat.
+    // Moves what each rank has to the leader's part for it.
     [[nodiscard]] Done gather(ConstBytes own, std::span<const Bytes> parts) const {
-        std::vector<ConstBytes> out(seats_);
+        std::vector<ConstBytes> out(local_size_);
         out[leader] = own;
         return all_.stage.alltoall(all_.turn, out, parts);
     }
 
-    // Moves the leader's part for each seat to that rank.
+    // Moves the leader's part for each rank to that rank.
     [[nodiscard]] Done scatter(Bytes own, const std::vector<Bytes>& parts) const {
-        std::vector<Bytes> in(seats_);
+        std::vector<Bytes> in(local_size_);
         in[leader] = own;
         const std::vector<ConstBytes> out(parts.begin(), parts.end());
         return all_.stage.alltoall(all_.turn, out, in);
@@ -259,7 +264,7 @@ class ShortMessages {
     const Hierarchy& all_;
     const Layout& layout_;
     bool leads_;
-    std::size_t seats_;
+    std::size_t local_size_;
     std::size_t turns_;
     std::span<const ConstBytes> out_;
     std::span<const Bytes> in_;
@@ -293,7 +298,7 @@ Done alltoall_by_leaders(const Hierarchy& all, Conversation& everyone,
                          std::span<const ConstBytes> out, std::span<const Bytes> in) {
     const Layout& layout = all.layout;
     TRY(all.stage.alltoall(all.turn, of_node(layout, out), of_node(layout, in)));
-    const std::size_t longest = all.selection.longest_joined_message(layout.most_seats);
+    const std::size_t longest = all.selection.longest_joined_message(layout.most_local_ranks);
     if (longest != 0) TRY(ShortMessages(all, out, in, longest).run());
     return alltoall_pairwise(everyone, long_ones(layout, out, longest),
                              long_ones(layout, in, longest));

@@ -19,8 +19,7 @@ struct Hierarchy {
     NodeStage& stage;
     shm::Turn turn;
     Selection& selection;  // chooses the algorithms between hosts
-    // The conversation among the members in this rank's seat, by host. Only ranks in common seats
-    // use it.
+    // The conversation among the members on this rank's rail, by host. Only ranks on a rail use it.
     Conversation& across;
     Scratch& scratch;  // not the one that the conversation uses
     // How many bytes are processed at once if that needs memory: of a rank's accumulators, or of
@@ -29,20 +28,20 @@ struct Hierarchy {
     int ranks;  // of the whole group
 
     [[nodiscard]] bool spans_hosts() const { return layout.host_count() > 1; }
-    // The algorithm between hosts for that many bytes, of all seats together.
+    // The algorithm between hosts for that many bytes, of all rails together.
     template <typename Collective>
     [[nodiscard]] const Algorithm<Collective>& choose(std::size_t bytes) const {
         return selection.choose<Collective>(bytes, layout.host_count());
     }
 };
 
-// The part of a vector that the members in a seat exchange between hosts; empty for a seat that is
-// not common.
-[[nodiscard]] Slice slice_of_seat(const Layout& layout, std::size_t count, int seat);
+// The part of a vector that the members with a local rank exchange between hosts; empty for a local
+// rank that is not on a rail.
+[[nodiscard]] Slice slice_of_rail(const Layout& layout, std::size_t count, int local_rank);
 
-// Reduces the vectors of this rank's node, which have counts[s] elements for seat s; the rank in
-// that seat gets them as accumulators.
-[[nodiscard]] Done reduce_to_seats(const Hierarchy& all, const Reduction& reduction,
+// Reduces the vectors of this rank's node, which have counts[r] elements for local rank r; that
+// rank gets them as accumulators.
+[[nodiscard]] Done reduce_to_rails(const Hierarchy& all, const Reduction& reduction,
                                    const std::byte* send, std::byte* accumulators,
                                    std::span<const std::size_t> counts);
 

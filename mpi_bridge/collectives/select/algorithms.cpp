@@ -17,10 +17,10 @@
 namespace mpi_bridge {
 
 // Only the tables below call these by name.
-Allreduce::Run allreduce_recursive_quadrupling, allreduce_halving_doubling, allreduce_direct,
+Allreduce::Run allreduce_recursive_quadrupling, allreduce_circulant, allreduce_direct,
     allreduce_ring;
 Reduce::Run reduce_binomial, reduce_halving;
-ReduceScatter::Run reduce_scatter_halving, reduce_scatter_ring;
+ReduceScatter::Run reduce_scatter_circulant, reduce_scatter_ring;
 Allgather::Run allgather_bruck, allgather_ring;
 Broadcast::Run broadcast_binomial, broadcast_scatter_allgather, broadcast_chain;
 
@@ -114,13 +114,13 @@ constexpr Algorithm<Allreduce> allreduces[] = {
          [](const Case& call) {
              return in_steps(2 * logarithm(call.ranks), 2 * moved(call), moved(call));
          },
-     .run = allreduce_halving_doubling,
-     .reduce_scatter = reduce_scatter_halving,
+     .run = allreduce_circulant,
+     .reduce_scatter = reduce_scatter_circulant,
      .allgather = allgather_bruck},
     {.name = "direct",
      .estimate = direct,
      .run = allreduce_direct,
-     .reduce_scatter = reduce_scatter_halving,
+     .reduce_scatter = reduce_scatter_circulant,
      .allgather = allgather_bruck},
     {.name = "ring",
      .estimate = [](const Case& call) { return ring(call, 2 * (call.ranks - 1), true); },
@@ -149,7 +149,7 @@ constexpr Algorithm<ReduceScatter> reduce_scatters[] = {
     {.name = "halving",
      .estimate =
          [](const Case& call) { return in_steps(logarithm(call.ranks), moved(call), moved(call)); },
-     .run = reduce_scatter_halving},
+     .run = reduce_scatter_circulant},
     {.name = "ring",
      .estimate = [](const Case& call) { return ring(call, call.ranks - 1, true); },
      .run = reduce_scatter_ring},

@@ -10,8 +10,8 @@
 
 namespace mpi_bridge {
 
-Done reduce_scatter_halving(Conversation& talk, const Reducer& reducer, const std::byte* send,
-                            std::byte* recv, std::span<const std::size_t> counts) {
+Done reduce_scatter_circulant(Conversation& talk, const Reducer& reducer, const std::byte* send,
+                              std::byte* recv, std::span<const std::size_t> counts) {
     const std::size_t own = counts[static_cast<std::size_t>(talk.rank())];
     if (talk.size() == 1) {
         if (own != 0) std::memcpy(recv, send, own * reducer.value_bytes());

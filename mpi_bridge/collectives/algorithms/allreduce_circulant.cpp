@@ -20,8 +20,8 @@
 
 namespace mpi_bridge {
 
-Done allreduce_halving_doubling(Conversation& talk, const Reducer& reducer, const std::byte* send,
-                                std::byte* recv, std::size_t count) {
+Done allreduce_circulant(Conversation& talk, const Reducer& reducer, const std::byte* send,
+                         std::byte* recv, std::size_t count) {
     if (reduced_alone(talk, reducer, send, recv, count)) return {};
     const auto blocks = Chunks::even(count, talk.size());
     circulant::Scattering whole;
