@@ -15,9 +15,9 @@
 
 namespace mpi_bridge {
 
-// Runs the collectives of one lane of a process set, on a communicator of its own: in host memory,
-// or on the device. The members must make the same sequence of calls. Only one thread at a time
-// may use it, without the lock of the state.
+// Runs the collectives of one channel of a process set, on a communicator of its own: in host
+// memory, or on the device. The members must make the same sequence of calls. Only one thread at a
+// time may use it, without the lock of the state.
 class CollectiveExecution {
   public:
     CollectiveExecution(ProcessSetState& state, DeviceWork& devices)
@@ -40,22 +40,22 @@ class CollectiveExecution {
     [[nodiscard]] Communicator& communicator() { return *communicator_; }
     [[nodiscard]] HostExecution& host() { return *host_; }
 
-    // Runs operations that share one collective: one of any kind but a change of process sets, or
-    // several allreduces that match `what` in everything but the shape. An entry is null if this
-    // rank takes part without a tensor; counts has the number of elements of each.
-    [[nodiscard]] Done run(const Communicator::Call& call, const Descriptor& what,
-                           std::span<Entry* const> entries, std::span<const std::size_t> counts) {
-        if (what.device) return devices_.run(*communicator_, call, what, entries, counts);
-        if (what.kind != Kind::allreduce) return host_->run_single(call, *entries.front());
-        return host_->allreduce(call, what, tensors_of(entries, counts));
+    // Runs the operations of a group, but no change of process sets. A request is null if this rank
+    // takes part without a tensor.
+    [[nodiscard]] Done run(const Communicator::Call& call, const FusedGroup& group,
+                           std::span<OwnRequest* const> requests) {
+        if (group.what.device)
+            return devices_.run(*communicator_, call, group.what, requests, group.counts);
+        if (group.what.kind != Kind::allreduce) return host_->run_single(call, *requests.front());
+        return host_->allreduce(call, group.what, tensors_of(requests, group.counts));
     }
 
     // The memory of allreduces, valid until the next call; see tensor_of().
-    [[nodiscard]] std::span<const Tensor> tensors_of(std::span<Entry* const> entries,
+    [[nodiscard]] std::span<const Tensor> tensors_of(std::span<OwnRequest* const> requests,
                                                      std::span<const std::size_t> counts) {
         tensors_.clear();
-        for (std::size_t at = 0; at < entries.size(); ++at)
-            tensors_.push_back(tensor_of(entries[at], counts[at]));
+        for (std::size_t at = 0; at < requests.size(); ++at)
+            tensors_.push_back(tensor_of(requests[at], counts[at]));
         return tensors_;
     }
 

@@ -21,8 +21,8 @@ int local_index(const Group& world) {
     return static_cast<int>(std::count(world.hosts.begin(), own, *own));
 }
 
-DeviceLane::Options options_for(ProcessSetState& state) {
-    DeviceLane::Options options;
+DeviceSession::Options options_for(ProcessSetState& state) {
+    DeviceSession::Options options;
     options.name = fmt::format("process set {}", state.process_set);
     options.path = state.host.parts().settings.device_path;
     options.open = [&state] { return state.open(Channel::Lane::device); };
@@ -34,20 +34,20 @@ DeviceLane::Options options_for(ProcessSetState& state) {
 
 }  // namespace
 
-DeviceWork::DeviceWork(ProcessSetState& state) : state_(state), lane_(options_for(state)) {}
+DeviceWork::DeviceWork(ProcessSetState& state) : state_(state), session_(options_for(state)) {}
 
 DeviceWork::~DeviceWork() {
     // Unreleased results still own memory. The streams it belongs to may be gone by now, so device
     // memory is left to the end of the process.
-    if (lane_.on_host()) return;
-    for (Entry& entry : state_.entries)
-        static_cast<void>(entry.device_owned.release());
+    if (session_.on_host()) return;
+    for (OwnRequest& request : state_.member.requests)
+        static_cast<void>(request.device_owned.release());
 }
 
 Outcome<DeviceNote> DeviceWork::admit(const mpib_operation& operation) {
     if (!is_on_device(operation)) return DeviceNote();
-    TRY(lane_.admit(operation));
-    return lane_.note({operation.stream});
+    TRY(session_.admit(operation));
+    return session_.note({operation.stream});
 }
 
 Outcome<DeviceExecutor::Turn> DeviceWork::take_turn(Communicator& host,
@@ -63,41 +63,42 @@ Outcome<DeviceExecutor::Turn> DeviceWork::take_turn(Communicator& host,
 }
 
 Done DeviceWork::run(Communicator& host, const Communicator::Call& call, const Descriptor& what,
-                     std::span<Entry* const> entries, std::span<const std::size_t> counts) {
-    lane_.begin();
+                     std::span<OwnRequest* const> requests, std::span<const std::size_t> counts) {
+    session_.begin();
     const auto turn = TRY(take_turn(host, call));
-    return enqueue(host, call, what, entries, counts);
+    return enqueue(host, call, what, requests, counts);
 }
 
 Done DeviceWork::enqueue(Communicator& host, const Communicator::Call& call, const Descriptor& what,
-                         std::span<Entry* const> entries, std::span<const std::size_t> counts) {
-    if (!lane_.is_open()) {
+                         std::span<OwnRequest* const> requests,
+                         std::span<const std::size_t> counts) {
+    if (!session_.is_open()) {
         state_.trace().timeline.begin(state_.shown(Phase::init_nccl));
-        auto opened = lane_.open(host);
+        auto opened = session_.open(host);
         state_.trace().timeline.end(state_.shown(Phase::init_nccl));
         TRY(std::move(opened));
-        execution_.emplace(state_.host.devices(), lane_, state_.group, state_.trace(),
+        execution_.emplace(state_.host.devices(), session_, state_.group, state_.trace(),
                            state_.process_set);
     }
-    if (what.kind != Kind::allreduce) return execution_->run_single(host, call, *entries.front());
-    return execution_->allreduce(call.name, what, entries, counts);
+    if (what.kind != Kind::allreduce) return execution_->run_single(host, call, *requests.front());
+    return execution_->allreduce(call.name, what, requests, counts);
 }
 
-Done DeviceWork::wait(ProcessSetState::Lock& lock, const Entry& entry, double seconds) {
-    const DeviceTicket ticket = entry.ticket;
-    const DeviceStream stream{entry.stream};
-    const std::string what = state_.member.described(*entry.request);
+Done DeviceWork::wait(ProcessSetState::Lock& lock, const OwnRequest& request, double seconds) {
+    const DeviceTicket ticket = request.ticket;
+    const DeviceStream stream{request.stream};
+    const std::string what = state_.member.described(request);
     lock.unlock();
     Done done;
     do {
-        done =
-            lane_.make_stream_wait(ticket, stream, seconds > 0 ? Seconds(seconds) : longest_look);
+        done = session_.make_stream_wait(ticket, stream,
+                                         seconds > 0 ? Seconds(seconds) : longest_look);
     } while (!done && done.error().status == MPIB_ERROR_TIMEOUT && !(seconds > 0));
     if (done) {
         lock.lock();
         return done;
     }
-    if (done.error().status == MPIB_ERROR_TIMEOUT && seconds > 0 && lane_.poll({}).has_value()) {
+    if (done.error().status == MPIB_ERROR_TIMEOUT && seconds > 0 && session_.poll({}).has_value()) {
         lock.lock();
         return fail(MPIB_ERROR_TIMEOUT,
                     fmt::format("{} is not done after {} s, and goes on", what, seconds));
@@ -110,37 +111,38 @@ Done DeviceWork::wait(ProcessSetState::Lock& lock, const Entry& entry, double se
 
 bool DeviceWork::poll(ProcessSetState::Lock& lock, const DeviceTicket& ticket) {
     lock.unlock();
-    const auto reached = lane_.poll(ticket);
+    const auto reached = session_.poll(ticket);
     if (!reached) state_.fail(reached.error());
     lock.lock();
     return !reached || *reached;
 }
 
 std::optional<bool> DeviceWork::reached(const DeviceTicket& ticket) {
-    if (!lane_.is_open()) return std::nullopt;
-    const auto reached = lane_.poll(ticket);
+    if (!session_.is_open()) return std::nullopt;
+    const auto reached = session_.poll(ticket);
     if (reached) return *reached;
     state_.fail(reached.error());
     return std::nullopt;
 }
 
 Done DeviceWork::watch() {
-    return lane_.is_open() ? lane_.watch() : Done();
+    return session_.is_open() ? session_.watch() : Done();
 }
 
 Seconds DeviceWork::until_watch(Seconds otherwise) const {
-    return lane_.is_open() && lane_.busy() ? std::min(otherwise, DeviceExecutor::between_looks)
-                                           : otherwise;
+    return session_.is_open() && session_.busy()
+               ? std::min(otherwise, DeviceExecutor::between_looks)
+               : otherwise;
 }
 
 void DeviceWork::close() {
-    if (!lane_.is_open()) return;
+    if (!session_.is_open()) return;
     {
         ProcessSetState::Lock lock(state_.mutex);
         state_.member.plan.frozen = true;
         state_.changed.wait(lock, [this] { return !state_.member.plan.busy; });
     }
-    lane_.close(Deadline::in(longest_close));
+    session_.close(Deadline::in(longest_close));
 }
 
 }  // namespace mpi_bridge

@@ -6,7 +6,7 @@
 
 #include "engine/execute/device_execution.hpp"
 #include "engine/execute/device_executor.hpp"
-#include "engine/execute/device_lane.hpp"
+#include "engine/execute/device_session.hpp"
 #include "engine/process_set_state.hpp"
 
 namespace mpi_bridge {
@@ -30,15 +30,15 @@ class DeviceWork {
 
     // Enqueues the operations of a fused group in the DeviceGroup when it is their turn among those
     // of all process sets, and opens the DeviceGroup first if there is none, which is collective.
-    // An entry is null if this rank has joined.
+    // A request is null if this rank has joined.
     [[nodiscard]] Done run(Communicator& host, const Communicator::Call& call,
-                           const Descriptor& what, std::span<Entry* const> entries,
+                           const Descriptor& what, std::span<OwnRequest* const> requests,
                            std::span<const std::size_t> counts);
     // Whether all members had the same failure in the latest run(), and nothing was enqueued.
-    [[nodiscard]] bool refused() const { return lane_.refused(); }
+    [[nodiscard]] bool refused() const { return session_.refused(); }
 
     // Makes the operation's stream wait for it. Requires the lock, and gives it up meanwhile.
-    [[nodiscard]] Done wait(ProcessSetState::Lock& lock, const Entry& entry, double seconds);
+    [[nodiscard]] Done wait(ProcessSetState::Lock& lock, const OwnRequest& request, double seconds);
     // Whether the device has finished it, successfully or not. Requires the lock, and gives it up
     // meanwhile.
     [[nodiscard]] bool poll(ProcessSetState::Lock& lock, const DeviceTicket& ticket);
@@ -57,18 +57,19 @@ class DeviceWork {
 
     // Must be called without the lock, because the thread that holds it may be waiting for the
     // device.
-    void abandon(const Failure& cause) { lane_.abandon(cause); }
-    void await_abandoned() { lane_.await_abandoned(); }
+    void abandon(const Failure& cause) { session_.abandon(cause); }
+    void await_abandoned() { session_.await_abandoned(); }
 
   private:
     [[nodiscard]] Outcome<DeviceExecutor::Turn> take_turn(Communicator& host,
                                                           const Communicator::Call& call);
     [[nodiscard]] Done enqueue(Communicator& host, const Communicator::Call& call,
-                               const Descriptor& what, std::span<Entry* const> entries,
+                               const Descriptor& what, std::span<OwnRequest* const> requests,
                                std::span<const std::size_t> counts);
 
     ProcessSetState& state_;
-    DeviceLane lane_;  // used by one thread at a time, the one that runs operations; see round.hpp
+    DeviceSession
+        session_;  // used by one thread at a time, the one that runs operations; see round.hpp
     std::optional<DeviceExecution> execution_;
 };
 

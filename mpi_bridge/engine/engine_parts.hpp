@@ -45,7 +45,7 @@ struct EngineParts {
     FailureToken* failure = nullptr;
     Trace* trace = nullptr;
     EngineSettings settings;
-    // From which the handles of an entry are numbered; tests of their end choose it.
+    // From which the handles of a request are numbered; tests of their end choose it.
     std::uint32_t first_generation = 0;
 };
 

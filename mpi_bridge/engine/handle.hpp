@@ -12,35 +12,35 @@
 
 namespace mpi_bridge {
 
-// An operation in flight as the caller identifies it: the process set, the entry, and which use of
-// the entry.
+// An operation in flight as the caller identifies it: the process set, the request, and which use
+// of the request.
 struct Handle {
-    static constexpr unsigned entry_bits = 24;
+    static constexpr unsigned index_bits = 24;
     static constexpr unsigned generation_bits = 24;
     static constexpr unsigned set_bits = 14;
-    static_assert(RequestTable::most < std::size_t{1} << entry_bits);
-    // An entry whose generation comes to this is not used again, because its earlier handles would
+    static_assert(RequestTable::most < std::size_t{1} << index_bits);
+    // A request whose generation comes to this is not used again, because its earlier handles would
     // be valid once more.
     static constexpr std::uint32_t generations = std::uint32_t{1} << generation_bits;
 
-    std::uint32_t set = 0;  // number of the process set's engine, which is never reused
-    std::uint32_t entry = 0;
+    std::uint32_t set = 0;         // number of the process set's engine, which is never reused
+    std::uint32_t index = 0;       // of the request
     std::uint32_t generation = 0;  // below `generations`
 
-    // Never returns 0, because entries are counted from 1.
+    // Never returns 0, because requests are counted from 1.
     [[nodiscard]] mpib_handle pack() const {
         const auto upper = static_cast<std::uint64_t>(generation) << set_bits | set;
-        return static_cast<mpib_handle>(upper << entry_bits | (entry + 1));
+        return static_cast<mpib_handle>(upper << index_bits | (index + 1));
     }
     // Returns nullopt for a number that pack() did not make.
     [[nodiscard]] static std::optional<Handle> unpack(mpib_handle packed) {
         const auto bits = static_cast<std::uint64_t>(packed);
-        const auto entry = static_cast<std::uint32_t>(bits & ((1U << entry_bits) - 1));
-        if (packed <= 0 || entry == 0) return std::nullopt;
+        const auto counted = static_cast<std::uint32_t>(bits & ((1U << index_bits) - 1));
+        if (packed <= 0 || counted == 0) return std::nullopt;
         Handle handle;
-        handle.entry = entry - 1;
-        handle.set = static_cast<std::uint32_t>(bits >> entry_bits) & ((1U << set_bits) - 1);
-        handle.generation = static_cast<std::uint32_t>(bits >> (entry_bits + set_bits));
+        handle.index = counted - 1;
+        handle.set = static_cast<std::uint32_t>(bits >> index_bits) & ((1U << set_bits) - 1);
+        handle.generation = static_cast<std::uint32_t>(bits >> (index_bits + set_bits));
         return handle;
     }
 };

@@ -22,9 +22,10 @@ constexpr Seconds keepalive{2};
 
 }  // namespace
 
-NegotiationThread::NegotiationThread(ProcessSetState& state, PlanLane& lane, DeviceWork& devices)
+NegotiationThread::NegotiationThread(ProcessSetState& state, PlanThread& plan_thread,
+                                     DeviceWork& devices)
     : state_(state),
-      lane_(lane),
+      plan_thread_(plan_thread),
       devices_(devices),
       negotiated_(state, devices),
       stall_watch_(state.host.parts().settings.stall),
@@ -57,7 +58,7 @@ void NegotiationThread::work() {
     if (closed_) {
         state_.abandon({MPIB_ERROR_INVALID_ARGUMENT, "the process set was removed"});
         state_.ending = true;
-        lane_.wake();
+        plan_thread_.wake();
     }
     state_.changed.notify_all();
 }
@@ -70,7 +71,7 @@ void NegotiationThread::rounds() {
     const auto opened = [this]() -> Done {
         control_ = TRY(state_.open(Channel::Lane::control));
         TRY(negotiated_.open(Channel::Lane::negotiated));
-        return lane_.open();
+        return plan_thread_.open();
     };
     if (failed(opened())) return;
     while (!state_.ending && !closed_) {
@@ -146,7 +147,7 @@ Done NegotiationThread::round() {
             trace.counters.add_plan_broken();
         } else {
             trace.counters.add_plan_made();
-            lane_.begin();
+            plan_thread_.begin();
         }
         state_.changed.notify_all();
     }
@@ -207,30 +208,26 @@ Outcome<Step> NegotiationThread::gather(Lock& lock, const Gather& step) {
 Outcome<Step> NegotiationThread::stop_plan(Lock& lock, const StopPlan& step) {
     // The bucket that runs here will end, because all members are in it or are about to enter it.
     state_.changed.wait(lock, [this] { return !state_.member.plan.busy; });
-    if (state_.member.plan.started() < step.started) lane_.run_head(lock);
+    if (state_.member.plan.started() < step.started) plan_thread_.run_head(lock);
     if (state_.member.failure) return tl::unexpected(*state_.member.failure);
     return state_.round.plan_stopped(Clock::now());
 }
 
 Outcome<Step> NegotiationThread::run(Lock& lock, const RunGroup& step) {
-    const auto& first = state_.member.names.at(step.group.ids.front());
-    // The descriptor is copied, because the pending table may change while the lock is given up.
-    const Descriptor what = first.descriptor;
-    std::string label = fmt::format("{} \"{}\"", name_of(what.kind), first.name);
-    if (step.group.ids.size() > 1) label += fmt::format(" and {} more", step.group.ids.size() - 1);
+    const Descriptor& what = step.group.what;
     const auto now = Clock::now();
-    std::vector<Entry*> entries;
+    std::vector<OwnRequest*> requests;
     for (const RequestTable::Index index : step.requests) {
-        Entry* const entry = index == RequestTable::none ? nullptr : &state_.entry(index);
-        entries.push_back(entry);
-        if (entry == nullptr) continue;
-        state_.trace().counters.add_queued(now - entry->submitted);
-        state_.trace().timeline.begin(state_.shown(*entry->request, Phase::operation),
-                                      {static_cast<std::int64_t>(entry->bytes), what.datatype});
+        OwnRequest* const request = index == RequestTable::none ? nullptr : &state_.request(index);
+        requests.push_back(request);
+        if (request == nullptr) continue;
+        state_.trace().counters.add_queued(now - request->submitted);
+        state_.trace().timeline.begin(state_.shown(*request, Phase::operation),
+                                      {static_cast<std::int64_t>(request->bytes), what.datatype});
     }
     const std::uint64_t serial = state_.member.serial;
     lock.unlock();
-    const Done done = catching([&] { return run_group(step, what, label, serial, entries); });
+    const Done done = catching([&] { return run_group(step.group, serial, requests); });
     lock.lock();
     // This counts as progress also if this rank has joined and none of its own operations has
     // ended.
@@ -239,32 +236,31 @@ Outcome<Step> NegotiationThread::run(Lock& lock, const RunGroup& step) {
     // that all members, or the devices of all members, refuse alike.
     const bool refused = what.kind == Kind::add_process_set ||
                          what.kind == Kind::remove_process_set ||
-                         (entries.front() != nullptr && entries.front()->refused) ||
+                         (requests.front() != nullptr && requests.front()->refused) ||
                          (what.device && devices_.refused());
     const bool paused = state_.member.plan.frozen;
     auto next = state_.round.group_done(step, done, refused, Clock::now());
     if (paused && !state_.member.plan.frozen) {
         state_.changed.notify_all();
-        lane_.wake();
+        plan_thread_.wake();
     }
     return next;
 }
 
-Done NegotiationThread::run_group(const RunGroup& step, const Descriptor& what,
-                                  const std::string& label, std::uint64_t serial,
-                                  std::span<Entry* const> entries) {
-    if (what.kind == Kind::add_process_set || what.kind == Kind::remove_process_set) {
-        entries.front()->result_rows = TRY(state_.host.change_process_sets(what));
+Done NegotiationThread::run_group(const FusedGroup& group, std::uint64_t serial,
+                                  std::span<OwnRequest* const> requests) {
+    if (group.what.kind == Kind::add_process_set || group.what.kind == Kind::remove_process_set) {
+        requests.front()->result_rows = TRY(state_.host.change_process_sets(group.what));
         return {};
     }
-    return negotiated_.run({label, serial, state_.timeout()}, what, entries, step.counts);
+    return negotiated_.run({group.label, serial, state_.timeout()}, group, requests);
 }
 
 Seconds NegotiationThread::oldest_age(Clock::time_point now) const {
     Seconds oldest{0};
-    for (const Entry& entry : state_.entries) {
-        if (entry.free() || entry.done() || entry.descriptor().kind == Kind::join) continue;
-        oldest = std::max(oldest, Seconds(now - entry.submitted));
+    for (const OwnRequest& request : state_.member.requests) {
+        if (request.free() || request.done() || request.descriptor.kind == Kind::join) continue;
+        oldest = std::max(oldest, Seconds(now - request.submitted));
     }
     return oldest;
 }
@@ -309,14 +305,15 @@ bool NegotiationThread::look_for_stalls() {
 std::string NegotiationThread::pending_text(Clock::time_point now, Seconds at_least) const {
     std::vector<std::vector<std::uint64_t>> missing;  // the masks that `pending` refers to
     std::vector<Pending> pending;
-    missing.reserve(state_.entries.size());
-    for (std::size_t index = 0; index < state_.entries.size(); ++index) {
-        const Entry& entry = state_.entries[index];
-        if (entry.free() || entry.done() || entry.descriptor().kind == Kind::join) continue;
-        const Seconds age(now - entry.submitted);
+    const RequestTable& requests = state_.member.requests;
+    missing.reserve(requests.size());
+    for (RequestTable::Index index = 0; index < requests.size(); ++index) {
+        const OwnRequest& request = requests.at(index);
+        if (request.free() || request.done() || request.descriptor.kind == Kind::join) continue;
+        const Seconds age(now - request.submitted);
         if (age < at_least) continue;
-        missing.push_back(state_.round.missing(static_cast<RequestTable::Index>(index)));
-        pending.push_back({entry.name(), shown_kind(entry.descriptor().kind), entry.bytes, age,
+        missing.push_back(state_.round.missing(index));
+        pending.push_back({request.name, shown_kind(request.descriptor.kind), request.bytes, age,
                            state_.process_set, missing.back()});
     }
     return stall_report(state_.member.own_rank(), pending);

@@ -8,7 +8,7 @@
 #include "collectives/communicator.hpp"
 #include "engine/collective_execution.hpp"
 #include "engine/device_work.hpp"
-#include "engine/plan_lane.hpp"
+#include "engine/plan_thread.hpp"
 #include "engine/process_set_state.hpp"
 #include "trace/stall.hpp"
 
@@ -25,7 +25,7 @@ namespace mpi_bridge {
 // reports as well, if it was about to ask.
 class NegotiationThread {
   public:
-    NegotiationThread(ProcessSetState& state, PlanLane& lane, DeviceWork& devices);
+    NegotiationThread(ProcessSetState& state, PlanThread& plan_thread, DeviceWork& devices);
     ~NegotiationThread();  // the thread must end first
     NegotiationThread(const NegotiationThread&) = delete;
     NegotiationThread& operator=(const NegotiationThread&) = delete;
@@ -56,9 +56,8 @@ class NegotiationThread {
     [[nodiscard]] Outcome<Step> gather(ProcessSetState::Lock& lock, const Gather& step);
     [[nodiscard]] Outcome<Step> stop_plan(ProcessSetState::Lock& lock, const StopPlan& step);
     [[nodiscard]] Outcome<Step> run(ProcessSetState::Lock& lock, const RunGroup& step);
-    [[nodiscard]] Done run_group(const RunGroup& step, const Descriptor& what,
-                                 const std::string& label, std::uint64_t serial,
-                                 std::span<Entry* const> entries);
+    [[nodiscard]] Done run_group(const FusedGroup& group, std::uint64_t serial,
+                                 std::span<OwnRequest* const> requests);
 
     // These decide when to look for stalls, and describe which operation waits for which ranks.
     [[nodiscard]] Deadline next_look();
@@ -69,7 +68,7 @@ class NegotiationThread {
     [[nodiscard]] std::string pending_text(Clock::time_point now, Seconds at_least) const;
 
     ProcessSetState& state_;
-    PlanLane& lane_;
+    PlanThread& plan_thread_;
     DeviceWork& devices_;
     std::unique_ptr<Communicator> control_;
     CollectiveExecution negotiated_;

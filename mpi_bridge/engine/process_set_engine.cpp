@@ -29,29 +29,26 @@ ProcessSetEngine::ProcessSetEngine(EngineHost& host, int process_set, std::uint3
     : number_(number),
       state_(host, process_set, std::move(group)),
       devices_(state_),
-      lane_(state_, devices_),
-      negotiation_(state_, lane_, devices_) {}
+      plan_thread_(state_, devices_),
+      negotiation_(state_, plan_thread_, devices_) {}
 
 Handle ProcessSetEngine::handle_of(Index index) {
-    return {.set = number_, .entry = index, .generation = state_.entry(index).generation};
+    return {.set = number_, .index = index, .generation = state_.request(index).generation};
 }
 
-Done ProcessSetEngine::outcome_of(const Entry& entry) const {
-    if (entry.failure) return tl::unexpected(*entry.failure);
+Done ProcessSetEngine::outcome_of(const OwnRequest& request) const {
+    if (request.failure) return tl::unexpected(*request.failure);
     return {};
 }
 
 // Does what follows from a submission. Requires the lock.
 void ProcessSetEngine::submitted(const Member::Submission& submission, Clock::time_point now) {
-    if (state_.entries.size() <= submission.index) state_.entries.resize(submission.index + 1);
-    Entry& entry = state_.entry(submission.index);
-    if (entry.request == nullptr) entry.generation = state_.host.parts().first_generation;
-    entry.request = &state_.member.requests.at(submission.index);
-    entry.submitted = now;
-    entry.awaited.reset();
+    OwnRequest& request = state_.request(submission.index);
+    request.submitted = now;
+    request.awaited.reset();
     const bool negotiate = submission.negotiate;
     state_.trace().timeline.begin(
-        state_.shown(*entry.request, negotiate ? Phase::negotiate : Phase::operation));
+        state_.shown(request, negotiate ? Phase::negotiate : Phase::operation));
     if (!negotiate) return;
     state_.news = true;
     // This is safe under the lock: the transport calls back only the `stop` of
@@ -64,22 +61,22 @@ Outcome<ProcessSetEngine::Index> ProcessSetEngine::enter(const mpib_operation& o
     const auto now = Clock::now();
     const auto submission = TRY(state_.member.submit(operation, now));
     submitted(submission, now);
-    Entry& entry = state_.entry(submission.index);
-    entry.send = static_cast<const std::byte*>(operation.send);
-    entry.recv = static_cast<std::byte*>(operation.recv);
-    entry.room = room_of(operation);
-    entry.refused = false;
-    entry.rows = operation.dimensions == 0 ? 1 : operation.shape[0];
-    entry.bytes = static_cast<std::size_t>(entry.rows) * row_bytes(entry.descriptor());
-    entry.splits.clear();
+    OwnRequest& request = state_.request(submission.index);
+    request.send = static_cast<const std::byte*>(operation.send);
+    request.recv = static_cast<std::byte*>(operation.recv);
+    request.room = room_of(operation);
+    request.refused = false;
+    request.rows = operation.dimensions == 0 ? 1 : operation.shape[0];
+    request.bytes = static_cast<std::size_t>(request.rows) * row_bytes(request.descriptor);
+    request.splits.clear();
     if (operation.splits != nullptr)
-        entry.splits.assign(operation.splits, operation.splits + state_.group.size());
-    entry.stream = operation.stream;
-    entry.note = std::move(note);
-    entry.waited_for = (operation.flags & MPIB_WAITED_FOR) != 0;
+        request.splits.assign(operation.splits, operation.splits + state_.group.size());
+    request.stream = operation.stream;
+    request.note = std::move(note);
+    request.waited_for = (operation.flags & MPIB_WAITED_FOR) != 0;
     if (submission.head_ready) {
         if (state_.sleepers != 0) state_.changed.notify_all();
-        lane_.head_is_ready(entry);
+        plan_thread_.head_is_ready(request);
     }
     return submission.index;
 }
@@ -98,9 +95,9 @@ Done ProcessSetEngine::call(const mpib_operation& operation) {
     Lock lock(state_.mutex);
     const auto index = TRY(enter(operation, std::move(note)));
     (void)await(lock, handle_of(index), 0);
-    const Entry& entry = state_.entry(index);
-    Done done = outcome_of(entry);
-    if (done && entry.descriptor().device) done = devices_.wait(lock, entry, 0);
+    const OwnRequest& request = state_.request(index);
+    Done done = outcome_of(request);
+    if (done && request.descriptor.device) done = devices_.wait(lock, request, 0);
     give_free(index);
     return done;
 }
@@ -112,9 +109,9 @@ Outcome<int> ProcessSetEngine::change_process_sets(const Descriptor& change) {
     const auto submission = TRY(state_.member.submit(change, now));
     submitted(submission, now);
     (void)await(lock, handle_of(submission.index), 0);
-    const Entry& entry = state_.entry(submission.index);
-    const Done done = outcome_of(entry);
-    const auto id = static_cast<int>(entry.result_rows);
+    const OwnRequest& request = state_.request(submission.index);
+    const Done done = outcome_of(request);
+    const auto id = static_cast<int>(request.result_rows);
     give_free(submission.index);
     if (!done) return tl::unexpected(done.error());
     return id;
@@ -122,14 +119,15 @@ Outcome<int> ProcessSetEngine::change_process_sets(const Descriptor& change) {
 
 std::optional<bool> ProcessSetEngine::poll(const Handle& handle) {
     Lock lock(state_.mutex);
-    const Entry* const entry = state_.find(handle);
-    if (entry == nullptr) return std::nullopt;
-    if (!entry->done()) {
-        watch_order(*entry, Clock::now());
+    const OwnRequest* const request = state_.find(handle);
+    if (request == nullptr) return std::nullopt;
+    if (!request->done()) {
+        watch_order(*request, Clock::now());
         return false;
     }
-    state_.member.saw_end(handle.entry);
-    if (entry->descriptor().device && !entry->failure) return devices_.poll(lock, entry->ticket);
+    state_.member.saw_end(handle.index);
+    if (request->descriptor.device && !request->failure)
+        return devices_.poll(lock, request->ticket);
     return true;
 }
 
@@ -137,76 +135,72 @@ Done ProcessSetEngine::wait(const Handle& handle, double seconds) {
     Lock lock(state_.mutex);
     if (state_.find(handle) == nullptr) return unknown_handle();
     const bool done = await(lock, handle, seconds);
-    const Entry* const entry = state_.find(handle);
-    if (entry == nullptr)
+    const OwnRequest* const request = state_.find(handle);
+    if (request == nullptr)
         return invalid("the handle was released while another thread waited for it");
     if (!done) {
-        return fail(MPIB_ERROR_TIMEOUT,
-                    fmt::format("{} is not done after {} s, and goes on",
-                                state_.member.described(*entry->request), seconds));
+        return fail(MPIB_ERROR_TIMEOUT, fmt::format("{} is not done after {} s, and goes on",
+                                                    state_.member.described(*request), seconds));
     }
-    state_.member.saw_end(handle.entry);
-    if (entry->descriptor().device && !entry->failure) return devices_.wait(lock, *entry, seconds);
-    return outcome_of(*entry);
+    state_.member.saw_end(handle.index);
+    if (request->descriptor.device && !request->failure)
+        return devices_.wait(lock, *request, seconds);
+    return outcome_of(*request);
 }
 
 Outcome<mpib_result> ProcessSetEngine::result(const Handle& handle) {
     const Lock lock(state_.mutex);
-    const Entry* const entry = state_.find(handle);
-    if (entry == nullptr) return unknown_handle();
-    if (!entry->done())
-        return invalid(state_.member.described(*entry->request) + " is not done yet");
+    const OwnRequest* const request = state_.find(handle);
+    if (request == nullptr) return unknown_handle();
+    if (!request->done()) return invalid(state_.member.described(*request) + " is not done yet");
     mpib_result result{};
     result.struct_bytes = sizeof result;
     const std::byte* const own_memory =
-        entry->descriptor().device ? entry->device_owned.get() : entry->owned.data();
-    result.data = entry->recv == nullptr ? own_memory : entry->recv;
-    result.rows = entry->result_rows;
-    result.bytes = static_cast<std::size_t>(entry->result_rows) * row_bytes(entry->descriptor());
-    result.received_rows = entry->received_rows.data();
-    result.members = static_cast<int>(entry->received_rows.size());
-    result.last_joined = entry->last_joined;
+        request->descriptor.device ? request->device_owned.get() : request->owned.data();
+    result.data = request->recv == nullptr ? own_memory : request->recv;
+    result.rows = request->result_rows;
+    result.bytes = static_cast<std::size_t>(request->result_rows) * row_bytes(request->descriptor);
+    result.received_rows = request->received_rows.data();
+    result.members = static_cast<int>(request->received_rows.size());
+    result.last_joined = request->last_joined;
     return result;
 }
 
 DeviceTicket ProcessSetEngine::device_ticket(const Handle& handle) {
     const Lock lock(state_.mutex);
-    const Entry* const entry = state_.find(handle);
-    if (entry == nullptr || !entry->done() || entry->failure || !entry->descriptor().device)
+    const OwnRequest* const request = state_.find(handle);
+    if (request == nullptr || !request->done() || request->failure || !request->descriptor.device)
         return {};
-    return entry->ticket;
+    return request->ticket;
 }
 
 Done ProcessSetEngine::release(const Handle& handle) {
     Lock lock(state_.mutex);
     if (state_.find(handle) == nullptr) return unknown_handle();
     (void)await(lock, handle, 0);
-    Entry* const entry = state_.find(handle);
-    if (entry == nullptr) return {};
+    OwnRequest* const request = state_.find(handle);
+    if (request == nullptr) return {};
     // The memory must not go back to the stream before the operation has written it. A failure of
     // the wait is ignored here, because mpib_wait() and all later calls report it.
-    if (entry->device_owned != nullptr) (void)devices_.wait(lock, *entry, 0);
-    const Memory memory = std::move(entry->device_owned);
-    if (state_.find(handle) != nullptr) give_free(handle.entry);
+    if (request->device_owned != nullptr) (void)devices_.wait(lock, *request, 0);
+    const Memory memory = std::move(request->device_owned);
+    if (state_.find(handle) != nullptr) give_free(handle.index);
     lock.unlock();
     return {};
 }
 
 void ProcessSetEngine::give_free(Index index) {
-    Entry& entry = state_.entry(index);
-    ++entry.generation;
-    entry.failure.reset();
-    entry.owned = {};
-    entry.device_owned = nullptr;
+    OwnRequest& request = state_.request(index);
+    ++request.generation;
+    request.failure.reset();
+    request.owned = {};
+    request.device_owned = nullptr;
     state_.member.release(index);
-    if (entry.generation == Handle::generations) {
-        state_.member.requests.retire(index);
-        entry.request = nullptr;
-    }
+    if (request.generation == Handle::generations) state_.member.requests.retire(index);
 }
 
-bool ProcessSetEngine::can_run_for(const Entry& entry) {
-    return entry.request->planned && state_.member.plan.can_run();
+bool ProcessSetEngine::can_run_for(const OwnRequest& request) {
+    return request.planned && state_.member.plan.can_run();
 }
 
 // Returns true if the operation is done, and false if `seconds` have passed.
@@ -214,44 +208,44 @@ bool ProcessSetEngine::await(Lock& lock, const Handle& handle, double seconds) {
     std::optional<Clock::time_point> began;
     bool looked = false;
     for (;;) {
-        Entry* entry = state_.find(handle);
-        if (entry == nullptr || entry->done()) return true;
+        OwnRequest* request = state_.find(handle);
+        if (request == nullptr || request->done()) return true;
         const bool bounded = seconds > 0;
-        if (can_run_for(*entry)) {
+        if (can_run_for(*request)) {
             if (!bounded) {
-                lane_.run_head(lock);
-                lane_.hand_over();
+                plan_thread_.run_head(lock);
+                plan_thread_.hand_over();
                 continue;
             }
             // A thread whose wait is bounded must not run the head, because it could not leave
             // before all members have come to it.
-            lane_.wake();
+            plan_thread_.wake();
         }
         const auto now = Clock::now();
         if (!began) began = now;
         // A caller may wait in short pieces, between which it looks for signals.
-        if (!entry->awaited) entry->awaited = now;
+        if (!request->awaited) request->awaited = now;
         if (!looked) {
             looked = true;
             if (!bounded && await_a_little(lock, handle)) continue;
-            entry = state_.find(handle);
-            if (entry == nullptr) return true;
+            request = state_.find(handle);
+            if (request == nullptr) return true;
         }
         if (bounded && now >= after(*began, Seconds(seconds))) return false;
-        const bool stuck = entry->waits();
-        const auto limit = after(std::max(*entry->awaited, state_.progress), state_.timeout());
+        const bool stuck = request->waits();
+        const auto limit = after(std::max(*request->awaited, state_.progress), state_.timeout());
         if (stuck && now >= limit) {
-            const Failure failure = too_late(handle.entry);
+            const Failure failure = too_late(handle.index);
             lock.unlock();
             state_.fail(failure);
             lock.lock();
             continue;
         }
-        const bool starves = entry->request->planned && state_.member.plan.starves();
+        const bool starves = request->planned && state_.member.plan.starves();
         auto until = after(now, starves ? plan_patience() : longest_sleep);
         if (stuck) until = std::min(until, limit);
         if (bounded) until = std::min(until, after(*began, Seconds(seconds)));
-        watch_order(*entry, now);
+        watch_order(*request, now);
         ++state_.sleepers;
         state_.changed.wait_until(lock, until);
         --state_.sleepers;
@@ -264,8 +258,8 @@ bool ProcessSetEngine::await_a_little(Lock& lock, const Handle& handle) {
         lock.unlock();
         sched_yield();
         lock.lock();
-        const Entry* const entry = state_.find(handle);
-        if (entry == nullptr || entry->done() || can_run_for(*entry)) return true;
+        const OwnRequest* const request = state_.find(handle);
+        if (request == nullptr || request->done() || can_run_for(*request)) return true;
     }
     return false;
 }
@@ -279,9 +273,9 @@ Seconds ProcessSetEngine::plan_patience() const {
 
 // Called while a thread waits for an operation of the plan. If the plan's next bucket lacks
 // requests of this rank, and no more of them come for a while, the order has changed.
-void ProcessSetEngine::watch_order(const Entry& entry, Clock::time_point now) {
+void ProcessSetEngine::watch_order(const OwnRequest& request, Clock::time_point now) {
     PlannedOrder& plan = state_.member.plan;
-    if (!entry.request->planned || state_.member.wants_to_leave || !plan.starves()) return;
+    if (!request.planned || state_.member.wants_to_leave || !plan.starves()) return;
     const std::size_t missing = plan.head().missing;
     if (watched_.position != plan.finished() + 1 || watched_.missing != missing) {
         watched_ = {.position = plan.finished() + 1, .missing = missing, .since = now};
@@ -331,10 +325,10 @@ void ProcessSetEngine::member_closed(int rank) {
 bool ProcessSetEngine::let_go() {
     {
         const Lock lock(state_.mutex);
-        if (!negotiation_.over() || !lane_.ended()) return false;
+        if (!negotiation_.over() || !plan_thread_.ended()) return false;
     }
     // All operations have failed and new ones are refused, so nobody runs a collective from now on.
-    lane_.let_go();
+    plan_thread_.let_go();
     negotiation_.let_go();
     return true;
 }
@@ -345,7 +339,7 @@ void ProcessSetEngine::shutdown(const Failure& cause) {
         state_.abandon(cause);
         state_.ending = true;
         state_.changed.notify_all();
-        lane_.wake();
+        plan_thread_.wake();
     }
     state_.host.parts().wake();
 }
@@ -358,8 +352,8 @@ void ProcessSetEngine::abandon(const Failure& cause) {
 
 bool ProcessSetEngine::ended(Deadline deadline) {
     Lock lock(state_.mutex);
-    return state_.changed.wait_until(lock, deadline.when(),
-                                     [this] { return negotiation_.ended() && lane_.ended(); });
+    return state_.changed.wait_until(
+        lock, deadline.when(), [this] { return negotiation_.ended() && plan_thread_.ended(); });
 }
 
 }  // namespace mpi_bridge

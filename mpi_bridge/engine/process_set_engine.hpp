@@ -5,7 +5,7 @@
 
 #include "engine/device_work.hpp"
 #include "engine/negotiation_thread.hpp"
-#include "engine/plan_lane.hpp"
+#include "engine/plan_thread.hpp"
 #include "engine/process_set_state.hpp"
 
 namespace mpi_bridge {
@@ -17,15 +17,15 @@ namespace mpi_bridge {
 //
 //   control     the exchanges of the rounds of negotiation (NegotiationThread)
 //   negotiated  runs what a round has found submitted on all members (NegotiationThread)
-//   planned     runs the plan (PlanLane)
+//   planned     runs the plan (PlanThread)
 //
 // Device memory that is staged through host memory has a fourth channel. There is one
-// DeviceGroup for both lanes, because two groups that use one device at once can block each other.
-// For the same reason the groups of several process sets take turns (DeviceExecutor). In its turn,
-// to enqueue an operation waits for no other member, except when the group makes connections, and
-// at that time all members are in that call. On the device, an operation waits for the one before
-// it and for what its stream held at the submission, and a stream waits for operations only once
-// they are enqueued. So every wait is for something earlier in the order of the executor.
+// DeviceGroup for both threads, because two groups that use one device at once can block each
+// other. For the same reason the groups of several process sets take turns (DeviceExecutor). In its
+// turn, to enqueue an operation waits for no other member, except when the group makes connections,
+// and at that time all members are in that call. On the device, an operation waits for the one
+// before it and for what its stream held at the submission, and a stream waits for operations only
+// once they are enqueued. So every wait is for something earlier in the order of the executor.
 //
 // Any thread may call any function.
 class ProcessSetEngine {
@@ -86,20 +86,20 @@ class ProcessSetEngine {
     [[nodiscard]] Outcome<Index> enter(const mpib_operation& operation, DeviceNote note);
     void submitted(const Member::Submission& submission, Clock::time_point now);
     [[nodiscard]] Handle handle_of(Index index);
-    [[nodiscard]] Done outcome_of(const Entry& entry) const;
+    [[nodiscard]] Done outcome_of(const OwnRequest& request) const;
     void give_free(Index index);
 
     [[nodiscard]] bool await(Lock& lock, const Handle& handle, double seconds);
     [[nodiscard]] bool await_a_little(Lock& lock, const Handle& handle);
-    [[nodiscard]] bool can_run_for(const Entry& entry);
-    void watch_order(const Entry& entry, Clock::time_point now);
+    [[nodiscard]] bool can_run_for(const OwnRequest& request);
+    void watch_order(const OwnRequest& request, Clock::time_point now);
     [[nodiscard]] Seconds plan_patience() const;
     [[nodiscard]] Failure too_late(Index index) const;
 
     const std::uint32_t number_;
     ProcessSetState state_;
     DeviceWork devices_;
-    PlanLane lane_;
+    PlanThread plan_thread_;
     NegotiationThread negotiation_;
 
     // How long the head of the plan has been waiting for this rank; see watch_order().

@@ -10,11 +10,13 @@
 namespace mpi_bridge {
 namespace {
 
-Member::Options options_of(const EngineSettings& settings, const Group& group) {
+Member::Options options_of(const EngineParts& parts, const Group& group) {
+    const EngineSettings& settings = parts.settings;
     const std::uint64_t sizes[] = {settings.first_bucket_bytes, settings.bucket_bytes};
     Member::Options options;
     options.ranks = group.ranks;
     options.own = group.own;
+    options.first_generation = parts.first_generation;
     options.settings_digest = digest_of(std::as_bytes(std::span(sizes)));
     options.limits = {.first = std::min(settings.first_bucket_bytes, settings.bucket_bytes),
                       .others = settings.bucket_bytes};
@@ -27,14 +29,14 @@ ProcessSetState::ProcessSetState(EngineHost& engine, int id, Group members)
     : host(engine),
       process_set(id),
       group(std::move(members)),
-      member(options_of(host.parts().settings, group)),
+      member(options_of(host.parts(), group)),
       round(member),
       progress(Clock::now()) {}
 
-Entry* ProcessSetState::find(const Handle& handle) {
-    if (handle.entry >= entries.size()) return nullptr;
-    Entry& entry = entries[handle.entry];
-    return !entry.free() && entry.generation == handle.generation ? &entry : nullptr;
+OwnRequest* ProcessSetState::find(const Handle& handle) {
+    if (handle.index >= member.requests.size()) return nullptr;
+    OwnRequest& request = member.requests.at(handle.index);
+    return !request.free() && request.generation == handle.generation ? &request : nullptr;
 }
 
 Activity ProcessSetState::shown(const OwnRequest& request, Phase phase) const {
@@ -49,10 +51,10 @@ void ProcessSetState::take_completions() {
     if (member.completions.empty()) return;
     bool any_well = false;
     for (Completion& each : member.completions) {
-        Entry& done = entry(each.index);
+        OwnRequest& done = request(each.index);
         const bool well = !each.failure;
-        trace().timeline.end(shown(*done.request, Phase::operation), well);
-        trace().counters.add_operation(shown_kind(done.descriptor().kind), done.bytes, well);
+        trace().timeline.end(shown(done, Phase::operation), well);
+        trace().counters.add_operation(shown_kind(done.descriptor.kind), done.bytes, well);
         done.failure = std::move(each.failure);
         done.last_joined = each.last_joined;
         any_well = any_well || well;

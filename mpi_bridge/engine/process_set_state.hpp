@@ -4,7 +4,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <mutex>
 #include <set>
 #include <string>
@@ -12,7 +11,6 @@
 #include "core/group.hpp"
 #include "engine/engine_parts.hpp"
 #include "engine/execute/device_executor.hpp"
-#include "engine/execute/entry.hpp"
 #include "engine/handle.hpp"
 #include "engine/negotiation/member.hpp"
 #include "engine/negotiation/round.hpp"
@@ -45,9 +43,9 @@ struct ProcessSetState {
 
     ProcessSetState(EngineHost& engine, int id, Group members);
 
-    [[nodiscard]] Entry& entry(Index index) { return entries[index]; }
-    // Returns the entry in use under this handle, or null.
-    [[nodiscard]] Entry* find(const Handle& handle);
+    [[nodiscard]] OwnRequest& request(Index index) { return member.requests.at(index); }
+    // Returns the request in use under this handle, or null.
+    [[nodiscard]] OwnRequest* find(const Handle& handle);
     // Ends the operations that the state machines have completed. Call it after each event that may
     // complete some.
     void take_completions();
@@ -71,10 +69,10 @@ struct ProcessSetState {
     const Group group;
 
     std::mutex mutex;
-    std::condition_variable changed;  // an operation is done, the lane is idle, a thread ended
+    std::condition_variable
+        changed;  // an operation is done, no bucket of the plan runs, a thread ended
     Member member;
     Round round;
-    std::deque<Entry> entries;     // indexed like their requests
     Clock::time_point progress;    // when an operation last ended
     int sleepers = 0;              // threads that wait for `changed`
     std::set<int> closed_members;  // global ranks that have said so; see Member::retire()

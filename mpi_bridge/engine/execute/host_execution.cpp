@@ -73,12 +73,12 @@ Phase phase_of(Communicator::Way way) {
 
 }  // namespace
 
-Tensor tensor_of(const Entry* entry, std::size_t count) {
+Tensor tensor_of(const OwnRequest* request, std::size_t count) {
     static const std::byte nothing{};
-    if (entry == nullptr) return {.name = {}, .send = nullptr, .recv = nullptr, .count = count};
-    return {.name = entry->name(),
-            .send = entry->send == nullptr ? &nothing : entry->send,  // no elements
-            .recv = entry->recv,
+    if (request == nullptr) return {.name = {}, .send = nullptr, .recv = nullptr, .count = count};
+    return {.name = request->name,
+            .send = request->send == nullptr ? &nothing : request->send,  // no elements
+            .recv = request->recv,
             .count = count};
 }
 
@@ -138,13 +138,12 @@ void HostExecution::unpack(const Descriptor& what, std::span<const Tensor> tenso
 Outcome<Clock::time_point> HostExecution::transfer(const Communicator::Call& call,
                                                    const Descriptor& what,
                                                    std::span<const Tensor> tensors,
-                                                   const Vectors& vectors,
-                                                   Clock::time_point began) {
+                                                   const Tensor& whole, Clock::time_point began) {
     const Reduction& reduction = *find_reduction(what.datatype, what.op);
     const Shown shown(trace_.timeline, tensors, phase_of(communicator_.way()), what.kind,
                       process_set_);
-    TRY(communicator_.allreduce(call, reduction, vectors.send, vectors.recv, vectors.count));
-    return transferred(what, vectors.count * reduction.element_bytes, began);
+    TRY(communicator_.allreduce(call, reduction, whole.send, whole.recv, whole.count));
+    return transferred(what, whole.count * reduction.element_bytes, began);
 }
 
 Done HostExecution::allreduce(const Communicator::Call& call, const Descriptor& what,
@@ -165,7 +164,7 @@ Done HostExecution::allreduce(const Communicator::Call& call, const Descriptor& 
         reduction.scale(recv, count, what.prescale);
         send = recv;
     }
-    at = TRY(transfer(call, what, tensors, {send, recv, count}, at));
+    at = TRY(transfer(call, what, tensors, {{}, send, recv, count}, at));
     if (what.postscale != 1) reduction.scale(recv, count, what.postscale);
     if (!in_place) unpack(what, tensors, recv, at);
     return {};
@@ -187,7 +186,7 @@ Outcome<bool> HostExecution::allreduce_if_whole(const Communicator::Call& call,
     std::byte* bucket = scratch_.take(bytes + StatusElement::longest).data();
     auto at = pack(what, tensors, bucket, Clock::now());
     std::memcpy(bucket + bytes, whole ? status.good : status.bad, reduction.element_bytes);
-    at = TRY(transfer(call, what, tensors, {bucket, bucket, count + 1}, at));
+    at = TRY(transfer(call, what, tensors, {{}, bucket, bucket, count + 1}, at));
     if (std::memcmp(bucket + bytes, status.good, reduction.element_bytes) != 0) return false;
     if (what.postscale != 1) reduction.scale(bucket, count, what.postscale);
     unpack(what, tensors, bucket, at);

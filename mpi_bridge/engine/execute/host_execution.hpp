@@ -10,8 +10,8 @@
 
 #include "collectives/communicator.hpp"
 #include "core/failure.hpp"
-#include "engine/execute/entry.hpp"
 #include "engine/negotiation/requests/descriptor.hpp"
+#include "engine/negotiation/requests/own_request.hpp"
 #include "trace/trace.hpp"
 
 namespace mpi_bridge {
@@ -25,10 +25,10 @@ struct Tensor {
     std::size_t count = 0;
 };
 
-// Returns the memory of an allreduce of this rank; `entry` is null if it has not submitted it.
-[[nodiscard]] Tensor tensor_of(const Entry* entry, std::size_t count);
+// Returns the memory of an allreduce of this rank; `request` is null if it has not submitted it.
+[[nodiscard]] Tensor tensor_of(const OwnRequest* request, std::size_t count);
 
-// Runs operations on the communicator of one lane. The members must make the same sequence of
+// Runs operations on the communicator of one channel. The members must make the same sequence of
 // calls. Only one thread at a time may use it.
 class HostExecution {
   public:
@@ -55,22 +55,17 @@ class HostExecution {
                                                    std::span<const Tensor> tensors, bool whole);
     [[nodiscard]] bool can_check_in_band(const Descriptor& what, std::size_t bytes) const;
 
-    // Runs an operation of any other kind, except changes of process sets, and fills in the entry's
-    // result.
-    [[nodiscard]] Done run_single(const Communicator::Call& call, Entry& entry);
+    // Runs an operation of any other kind, except changes of process sets, and fills in the
+    // request's result.
+    [[nodiscard]] Done run_single(const Communicator::Call& call, OwnRequest& request);
 
   private:
-    [[nodiscard]] Done broadcast(const Communicator::Call& call, Entry& entry);
-    [[nodiscard]] Done reduce(const Communicator::Call& call, Entry& entry);
-    [[nodiscard]] Done reduce_scatter(const Communicator::Call& call, Entry& entry);
-    [[nodiscard]] Done allgather(const Communicator::Call& call, Entry& entry);
-    [[nodiscard]] Done alltoall(const Communicator::Call& call, Entry& entry);
+    [[nodiscard]] Done broadcast(const Communicator::Call& call, OwnRequest& request);
+    [[nodiscard]] Done reduce(const Communicator::Call& call, OwnRequest& request);
+    [[nodiscard]] Done reduce_scatter(const Communicator::Call& call, OwnRequest& request);
+    [[nodiscard]] Done allgather(const Communicator::Call& call, OwnRequest& request);
+    [[nodiscard]] Done alltoall(const Communicator::Call& call, OwnRequest& request);
 
-    struct Vectors {
-        const std::byte* send;
-        std::byte* recv;
-        std::size_t count;
-    };
     // The three parts of an allreduce. Each takes the time at which it begins and returns the time
     // at which it ends, because a look at the clock takes as long as a small copy. transfer() runs
     // the collective itself, for a bucket that is packed or needs no packing.
@@ -79,12 +74,11 @@ class HostExecution {
     [[nodiscard]] Outcome<Clock::time_point> transfer(const Communicator::Call& call,
                                                       const Descriptor& what,
                                                       std::span<const Tensor> tensors,
-                                                      const Vectors& vectors,
-                                                      Clock::time_point began);
+                                                      const Tensor& whole, Clock::time_point began);
     void unpack(const Descriptor& what, std::span<const Tensor> tensors, const std::byte* from,
                 Clock::time_point began);
-    // Returns the entry's elements times its prescale factor: in place or as a scaled copy.
-    [[nodiscard]] const std::byte* scaled(const Entry& entry, std::size_t count);
+    // Returns the request's elements times its prescale factor: in place or as a scaled copy.
+    [[nodiscard]] const std::byte* scaled(const OwnRequest& request, std::size_t count);
     [[nodiscard]] int index_of(int global_rank) const;
     // Counts a collective that has just ended, and returns the time.
     Clock::time_point transferred(const Descriptor& what, std::size_t bytes,

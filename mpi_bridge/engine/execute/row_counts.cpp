@@ -34,20 +34,20 @@ Outcome<std::vector<MemberRows>> gather_member_rows(Communicator& communicator,
 }
 
 // Returns at most what a signed number can hold, which is more than any memory has.
-std::size_t bytes_of(const Entry& entry) {
+std::size_t bytes_of(const OwnRequest& request) {
     constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
-    const std::size_t bytes_each = row_bytes(entry.descriptor());
-    const auto rows = static_cast<std::size_t>(entry.result_rows);
+    const std::size_t bytes_each = row_bytes(request.descriptor);
+    const auto rows = static_cast<std::size_t>(request.result_rows);
     return bytes_each != 0 && rows > most / bytes_each ? most : rows * bytes_each;
 }
 
 // All members see the same numbers, so either all of them fail or none does.
 Done check_room(const Communicator& communicator, const Communicator::Call& call,
-                std::span<const MemberRows> members, Entry& entry) {
+                std::span<const MemberRows> members, OwnRequest& request) {
     for (std::size_t member = 0; member < members.size(); ++member) {
         const auto needed = static_cast<std::uint64_t>(members[member].length);
         if (needed <= members[member].room) continue;
-        entry.refused = true;
+        request.refused = true;
         return fail(MPIB_ERROR_MISMATCH,
                     fmt::format("{}: the result has {} bytes on rank {}, where recv can hold {} "
                                 "(recv_bytes)",
@@ -59,45 +59,46 @@ Done check_room(const Communicator& communicator, const Communicator::Call& call
 
 }  // namespace
 
-Done gather_row_counts(Communicator& communicator, const Communicator::Call& call, Entry& entry) {
-    auto members = TRY(gather_member_rows(communicator, call, {entry.rows, entry.room}));
-    entry.received_rows.clear();
+Done gather_row_counts(Communicator& communicator, const Communicator::Call& call,
+                       OwnRequest& request) {
+    auto members = TRY(gather_member_rows(communicator, call, {request.rows, request.room}));
+    request.received_rows.clear();
     for (const MemberRows& member : members)
-        entry.received_rows.push_back(member.length);
-    entry.result_rows = sum(entry.received_rows);
-    const std::size_t bytes = bytes_of(entry);
+        request.received_rows.push_back(member.length);
+    request.result_rows = sum(request.received_rows);
+    const std::size_t bytes = bytes_of(request);
     for (MemberRows& member : members)
         member.length = static_cast<std::int64_t>(bytes);
-    return check_room(communicator, call, members, entry);
+    return check_room(communicator, call, members, request);
 }
 
-std::vector<std::int64_t> splits_of(const Entry& entry, int members) {
-    if (!entry.splits.empty()) return entry.splits;
-    return std::vector<std::int64_t>(static_cast<std::size_t>(members), entry.rows / members);
+std::vector<std::int64_t> splits_of(const OwnRequest& request, int members) {
+    if (!request.splits.empty()) return request.splits;
+    return std::vector<std::int64_t>(static_cast<std::size_t>(members), request.rows / members);
 }
 
-std::vector<std::size_t> scatter_counts(const Entry& entry, int members) {
+std::vector<std::size_t> scatter_counts(const OwnRequest& request, int members) {
     std::vector<std::size_t> counts;
     for (int member = 0; member < members; ++member) {
-        const Slice part = even_slice(static_cast<std::size_t>(entry.rows), members, member);
-        counts.push_back(part.length * row_elements(entry.descriptor()));
+        const Slice part = even_slice(static_cast<std::size_t>(request.rows), members, member);
+        counts.push_back(part.length * row_elements(request.descriptor));
     }
     return counts;
 }
 
 Done exchange_row_counts(Communicator& communicator, const Communicator::Call& call,
-                         std::span<const std::int64_t> splits, Entry& entry) {
-    entry.received_rows.assign(splits.size(), 0);
+                         std::span<const std::int64_t> splits, OwnRequest& request) {
+    request.received_rows.assign(splits.size(), 0);
     const std::vector<std::int64_t> one_each(splits.size(), 1);
     const auto* to = reinterpret_cast<const std::byte*>(splits.data());
-    auto* from = reinterpret_cast<std::byte*>(entry.received_rows.data());
+    auto* from = reinterpret_cast<std::byte*>(request.received_rows.data());
     TRY(communicator.alltoall(call, cut(to, one_each, sizeof(std::int64_t)),
                               cut(from, one_each, sizeof(std::int64_t))));
-    entry.result_rows = sum(entry.received_rows);
+    request.result_rows = sum(request.received_rows);
     // Only the receiver knows how long its result is.
-    const auto own = static_cast<std::int64_t>(bytes_of(entry));
-    const auto members = TRY(gather_member_rows(communicator, call, {own, entry.room}));
-    return check_room(communicator, call, members, entry);
+    const auto own = static_cast<std::int64_t>(bytes_of(request));
+    const auto members = TRY(gather_member_rows(communicator, call, {own, request.room}));
+    return check_room(communicator, call, members, request);
 }
 
 }  // namespace mpi_bridge

@@ -7,27 +7,27 @@
 
 #include "collectives/communicator.hpp"
 #include "core/failure.hpp"
-#include "engine/execute/entry.hpp"
+#include "engine/negotiation/requests/own_request.hpp"
 
 // Exchanges the lengths of first dimensions that only the sender knows, before the data. The
 // members also tell how much their recv can hold: if that is too little on any of them, all members
-// fail alike (MPIB_ERROR_MISMATCH, and the entry is refused) before any data is sent.
+// fail alike (MPIB_ERROR_MISMATCH, and the request is refused) before any data is sent.
 namespace mpi_bridge {
 
-// Fills in the entry's received_rows and result_rows for an allgather: the rows that each member
+// Fills in the request's received_rows and result_rows for an allgather: the rows that each member
 // passes.
 [[nodiscard]] Done gather_row_counts(Communicator& communicator, const Communicator::Call& call,
-                                     Entry& entry);
+                                     OwnRequest& request);
 
 // Returns the rows for each member: as the caller gave them, or equal parts.
-[[nodiscard]] std::vector<std::int64_t> splits_of(const Entry& entry, int members);
+[[nodiscard]] std::vector<std::int64_t> splits_of(const OwnRequest& request, int members);
 
 // Returns the elements of each member's part of a reduce-scatter: its rows are split evenly.
-[[nodiscard]] std::vector<std::size_t> scatter_counts(const Entry& entry, int members);
+[[nodiscard]] std::vector<std::size_t> scatter_counts(const OwnRequest& request, int members);
 
-// Fills in the entry's received_rows and result_rows for an alltoall: the rows that each member
+// Fills in the request's received_rows and result_rows for an alltoall: the rows that each member
 // sends to this one.
 [[nodiscard]] Done exchange_row_counts(Communicator& communicator, const Communicator::Call& call,
-                                       std::span<const std::int64_t> splits, Entry& entry);
+                                       std::span<const std::int64_t> splits, OwnRequest& request);
 
 }  // namespace mpi_bridge

@@ -7,7 +7,7 @@ namespace mpi_bridge {
 namespace {
 
 using Index = RequestTable::Index;
-using Stage = OwnRequest::Stage;
+using State = OwnRequest::State;
 
 constexpr std::size_t least_words = 4;
 constexpr std::size_t first_name_word = 1;
@@ -57,7 +57,7 @@ Announcement announce(Member& member) {
     std::vector<Index> to_announce;
     for (Index index = 0; index < member.requests.size(); ++index) {
         OwnRequest& request = member.requests.at(index);
-        if (request.stage != Stage::waiting || request.planned) continue;
+        if (request.state != State::waiting || request.planned) continue;
         if (request.descriptor.kind == Kind::join) continue;
         if (request.settled) {
             words[first_name_word + request.id / 64].mask &=

@@ -8,7 +8,7 @@
 #include "core/failure.hpp"
 #include "engine/negotiation/member.hpp"
 #include "engine/negotiation/requests/bits.hpp"
-#include "engine/negotiation/requests/request.hpp"
+#include "engine/negotiation/requests/named_request.hpp"
 
 namespace mpi_bridge {
 

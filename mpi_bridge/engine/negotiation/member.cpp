@@ -9,12 +9,14 @@
 namespace mpi_bridge {
 namespace {
 
-using Stage = OwnRequest::Stage;
+using State = OwnRequest::State;
 
 }  // namespace
 
 Member::Member(Options chosen)
-    : options(std::move(chosen)), names(static_cast<int>(options.ranks.size()), options.names) {}
+    : options(std::move(chosen)),
+      requests(options.first_generation),
+      names(static_cast<int>(options.ranks.size()), options.names) {}
 
 std::string Member::described(const OwnRequest& request) const {
     return fmt::format("{} \"{}\"", name_of(request.descriptor.kind), request.name);
@@ -49,7 +51,7 @@ Outcome<Member::Index> Member::claim_name(const mpib_operation& operation) {
         return index;
     }
     OwnRequest& request = requests.at(index);
-    if (request.stage != Stage::free) {
+    if (request.state != State::free) {
         return invalid(fmt::format(
             "{} \"{}\": the name is in use by an operation whose handle has not been released",
             name_of(kind), name));
@@ -77,7 +79,7 @@ Outcome<Member::Submission> Member::submit(const Descriptor& change, Clock::time
     if (index == RequestTable::none) index = requests.add(name);
     if (index == RequestTable::none) return invalid("too many operations are in flight");
     OwnRequest& request = requests.at(index);
-    if (request.stage != Stage::free || joined)
+    if (request.state != State::free || joined)
         return invalid(name + ": another change of process sets, or a join, is under way");
     request.descriptor = change;
     if (const auto id = names.find(name); id != PendingTable::none) requests.link(index, id);
@@ -87,7 +89,7 @@ Outcome<Member::Submission> Member::submit(const Descriptor& change, Clock::time
 
 Member::Submission Member::put_in_line(Index index, Clock::time_point now) {
     OwnRequest& request = requests.at(index);
-    request.stage = Stage::waiting;
+    request.state = State::waiting;
     request.number = ++submissions_;
     request.after = observed_;
     request.announced = false;
@@ -96,7 +98,7 @@ Member::Submission Member::put_in_line(Index index, Clock::time_point now) {
     const bool joins = request.descriptor.kind == Kind::join;
     if (plan.active() && request.bucket >= 0 && request.settled) {
         request.planned = true;
-        PlannedBucket& bucket = plan.at(request.bucket);
+        Bucket& bucket = plan.at(request.bucket);
         if (--bucket.missing == 0) {
             bucket.filled = now;
             submission.head_ready = plan.can_run();
@@ -117,13 +119,13 @@ void Member::saw_end(Index index) {
 
 void Member::release(Index index) {
     saw_end(index);
-    requests.at(index).stage = Stage::free;
+    requests.at(index).state = State::free;
     requests.released(index);
 }
 
 void Member::complete(Index index, std::optional<Failure> with, int last_joined) {
     OwnRequest& request = requests.at(index);
-    request.stage = Stage::done;
+    request.state = State::done;
     request.planned = false;
     completions.push_back({.index = index, .failure = std::move(with), .last_joined = last_joined});
 }
@@ -135,7 +137,7 @@ void Member::complete_join(int last) {
     unnamed_.fill(0);
     for (Index index = 0; index < requests.size(); ++index) {
         OwnRequest& request = requests.at(index);
-        if (request.stage != Stage::waiting) continue;
+        if (request.state != State::waiting) continue;
         if (request.descriptor.kind == Kind::join)
             complete(index, {}, last);
         else
@@ -148,7 +150,7 @@ void Member::abandon(const Failure& cause) {
     plan.frozen = true;
     for (Index index = 0; index < requests.size(); ++index) {
         const OwnRequest& request = requests.at(index);
-        if (request.stage != Stage::waiting) continue;
+        if (request.state != State::waiting) continue;
         complete(index, Failure{failure->status, described(request) + ": " + failure->text});
     }
 }
@@ -159,7 +161,7 @@ bool Member::has_news() const {
     if (asks_who || wants_to_leave_plan() || joined != joined_reported) return true;
     for (Index index = 0; index < requests.size(); ++index) {
         const OwnRequest& request = requests.at(index);
-        if (request.stage != Stage::waiting || request.planned) continue;
+        if (request.state != State::waiting || request.planned) continue;
         if (request.descriptor.kind == Kind::join) continue;
         if (request.settled ? !request.reported : !request.announced) return true;
     }
@@ -169,8 +171,8 @@ bool Member::has_news() const {
 bool Member::idle() const {
     if (plan.busy) return false;
     for (Index index = 0; index < requests.size(); ++index) {
-        const Stage stage = requests.at(index).stage;
-        if (stage == Stage::waiting || stage == Stage::running) return false;
+        const State state = requests.at(index).state;
+        if (state == State::waiting || state == State::running) return false;
     }
     return true;
 }
@@ -180,11 +182,11 @@ void Member::start_head(Head& head) {
     head.whole = head.bucket->missing == 0;
     head.requests.clear();
     plan.start();
-    for (const PlannedGroup& group : head.bucket->groups) {
+    for (const FusedGroup& group : head.bucket->groups) {
         for (const PendingTable::Id id : group.ids) {
             const Index index = requests.of(id);
             head.requests.push_back(index);
-            if (head.whole) requests.at(index).stage = Stage::running;
+            if (head.whole) requests.at(index).state = State::running;
         }
     }
 }
@@ -200,7 +202,7 @@ void Member::finish_head(const Head& head, const Outcome<bool>& executed) {
             // The first failure explains more than the errors that follow from it here.
             complete(index, failure ? *failure : executed.error());
         else
-            requests.at(index).stage = Stage::waiting;
+            requests.at(index).state = State::waiting;
     }
 }
 
@@ -211,19 +213,19 @@ void Member::order_has_changed() {
 }
 
 // Requests for the plan's names that are already waiting here wait in the plan from now on.
-void Member::adopt(std::vector<PlannedBucket> buckets, Clock::time_point now) {
+void Member::adopt(std::vector<Bucket> buckets, Clock::time_point now) {
     if (failure) return;
     plan.adopt(std::move(buckets));
     wants_to_leave = joined;
     int number = 0;
-    for (const PlannedBucket& bucket : plan.buckets()) {
-        for (const PlannedGroup& group : bucket.groups) {
+    for (const Bucket& bucket : plan.buckets()) {
+        for (const FusedGroup& group : bucket.groups) {
             for (const PendingTable::Id id : group.ids) {
                 const Index index = requests.of(id);
                 if (index == RequestTable::none) continue;
                 OwnRequest& request = requests.at(index);
                 request.bucket = number;
-                if (request.stage != Stage::waiting) continue;
+                if (request.state != State::waiting) continue;
                 if (request.settled) {
                     request.planned = true;
                     --plan.at(number).missing;

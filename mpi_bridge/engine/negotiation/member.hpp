@@ -46,6 +46,7 @@ class Member {
         std::uint64_t settings_digest = 0;
         BucketLimits limits;
         std::size_t names = PendingTable::usual_capacity;
+        std::uint32_t first_generation = 0;  // of handles; see RequestTable
     };
 
     explicit Member(Options options);
@@ -82,10 +83,10 @@ class Member {
     // Whether no request of the program waits or runs.
     [[nodiscard]] bool idle() const;
 
-    // ---- Events of the lane that runs the plan ----
+    // ---- Events of the thread that runs the plan ----
 
     struct Head {
-        PlannedBucket* bucket = nullptr;
+        Bucket* bucket = nullptr;
         bool whole = false;           // this rank has submitted all of it
         std::vector<Index> requests;  // in the order of its groups' ids; `none`: not in use here
     };
@@ -117,7 +118,7 @@ class Member {
     // All members have joined; `last` is the global rank of the last one.
     void complete_join(int last);
     void complete(Index index, std::optional<Failure> failure, int last_joined = -1);
-    void adopt(std::vector<PlannedBucket> buckets, Clock::time_point now);
+    void adopt(std::vector<Bucket> buckets, Clock::time_point now);
     void drop_plan();
 
     const Options options;

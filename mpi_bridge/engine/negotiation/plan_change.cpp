@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "engine/negotiation/requests/request.hpp"
+#include "engine/negotiation/requests/named_request.hpp"
 
 namespace mpi_bridge {
 namespace {
@@ -48,7 +48,7 @@ Done PlanChange::adopt(const std::vector<Word>& words, Clock::time_point now) {
     for (std::size_t at = 0; at < count; ++at)
         sequence_[at].after = words[at].number;
     growth_.restart();
-    member_.adopt(make_buckets(member_.names, sequence_, member_.options.limits), now);
+    member_.adopt(make_buckets(sequence_, member_.options.limits), now);
     return {};
 }
 
@@ -56,7 +56,7 @@ std::vector<Word> PlanChange::objections() const {
     std::vector<Word> words(1 + (member_.names.size() + 63) / 64);
     PlannedOrder& plan = member_.plan;
     if (!member_.order_changed || plan.busy || plan.head().missing == 0) return words;
-    for (const PlannedGroup& group : plan.head().groups) {
+    for (const FusedGroup& group : plan.head().groups) {
         for (const Id id : group.ids) {
             const Index index = member_.requests.of(id);
             if (index == RequestTable::none || !member_.requests.at(index).planned)

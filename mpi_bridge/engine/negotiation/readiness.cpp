@@ -12,7 +12,7 @@ namespace {
 
 using Id = PendingTable::Id;
 using Index = RequestTable::Index;
-using Stage = OwnRequest::Stage;
+using State = OwnRequest::State;
 
 // Adds to `ready` the names that all members have now announced alike, and fails the requests of
 // those that they have announced differently.
@@ -25,7 +25,7 @@ void settle_open(Member& member, const Joined& joined, std::vector<Id>& ready) {
             if (index != RequestTable::none) member.reconsider(member.requests.at(index));
             ready.push_back(id);
         } else if (index != RequestTable::none &&
-                   member.requests.at(index).stage == Stage::waiting) {
+                   member.requests.at(index).state == State::waiting) {
             const Kind kind = member.requests.at(index).descriptor.kind;
             member.complete(index, Failure{MPIB_ERROR_MISMATCH,
                                            fmt::format("{} {}", name_of(kind), *mismatch)});
@@ -61,7 +61,7 @@ void refuse_while_joined(Member& member, const Joined& joined, std::vector<Id>& 
         const Index index = member.requests.of(id);
         if (index == RequestTable::none) return true;
         const OwnRequest& request = member.requests.at(index);
-        if (request.stage != Stage::waiting) return true;
+        if (request.state != State::waiting) return true;
         // The text begins with Horovod's words, because scripts look for them.
         member.complete(
             index, Failure{MPIB_ERROR_INVALID_ARGUMENT,

@@ -12,7 +12,7 @@ namespace {
 
 using Id = PendingTable::Id;
 using Index = RequestTable::Index;
-using Stage = OwnRequest::Stage;
+using State = OwnRequest::State;
 
 using Wish = Announcement::Wish;
 
@@ -96,7 +96,7 @@ Outcome<Step> Round::next_exchange() {
         for (Id id = 0; id < member_.names.size(); ++id) {
             const Index index = member_.requests.of(id);
             const bool here =
-                index != RequestTable::none && member_.requests.at(index).stage != Stage::free;
+                index != RequestTable::none && member_.requests.at(index).state != State::free;
             if (here || member_.joined) set_bit(submitted, id);
         }
         wait_ = Wait::who;
@@ -157,7 +157,11 @@ Outcome<Step> Round::after_exchanges() {
     bool pauses_plan = false;
     for (const Id id : ready) {
         const Descriptor& what = member_.names.at(id).descriptor;
-        sequence.push_back({.id = id, .descriptor = &what, .serial = 1, .after = 0});
+        sequence.push_back({.id = id,
+                            .descriptor = &what,
+                            .serial = 1,
+                            .after = 0,
+                            .name = member_.names.at(id).name});
         pauses_plan = pauses_plan || what.device || what.kind == Kind::add_process_set;
     }
     const std::size_t limit = member_.options.limits.others;
@@ -173,18 +177,16 @@ Outcome<Step> Round::after_exchanges() {
 
 Outcome<Step> Round::next_group() {
     if (groups_.empty()) return after_groups();
-    RunGroup run{.group = std::move(groups_.front()), .requests = {}, .counts = {}};
+    RunGroup run{.group = std::move(groups_.front()), .requests = {}};
     groups_.pop_front();
     if (member_.failure) return tl::unexpected(*member_.failure);
     for (const Id id : run.group.ids) {
         Index index = member_.requests.of(id);
         // This rank has joined and takes part without a tensor.
-        if (index != RequestTable::none && member_.requests.at(index).stage != Stage::waiting)
+        if (index != RequestTable::none && member_.requests.at(index).state != State::waiting)
             index = RequestTable::none;
-        if (index != RequestTable::none) member_.requests.at(index).stage = Stage::running;
+        if (index != RequestTable::none) member_.requests.at(index).state = State::running;
         run.requests.push_back(index);
-        const Descriptor& what = member_.names.at(id).descriptor;
-        run.counts.push_back(what.kind == Kind::allreduce ? elements(what) : 0);
     }
     wait_ = Wait::nothing;
     return run;

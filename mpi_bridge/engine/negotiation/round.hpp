@@ -49,7 +49,6 @@ struct StopPlan {
 struct RunGroup {
     FusedGroup group;
     std::vector<RequestTable::Index> requests;
-    std::vector<std::size_t> counts;  // number of elements of each; used for allreduces only
 };
 // The round is over.
 struct RoundOver {

@@ -5,6 +5,8 @@
 #include <map>
 #include <string>
 
+#include <fmt/core.h>
+
 #include "reduce/reduction.hpp"
 
 namespace mpi_bridge {
@@ -26,10 +28,16 @@ class Packer {
         bytes_ = 0;
     }
     void put(const Sequenced& operation, Bucket& bucket, bool new_group) {
-        if (new_group) bucket.groups.emplace_back();
-        const std::size_t bytes = bytes_of(*operation.descriptor);
+        const Descriptor& what = *operation.descriptor;
+        if (new_group) {
+            FusedGroup& group = bucket.groups.emplace_back();
+            group.what = what;
+            group.label = fmt::format("{} \"{}\"", name_of(what.kind), operation.name);
+        }
+        const std::size_t bytes = bytes_of(what);
         FusedGroup& group = bucket.groups.back();
         group.ids.push_back(operation.id);
+        group.counts.push_back(what.kind == Kind::allreduce ? elements(what) : 0);
         group.bytes += bytes;
         bucket.bytes += bytes;
         ++bucket.operations;
@@ -97,6 +105,12 @@ std::vector<Bucket> arrange(std::span<const Sequenced> sequence, BucketLimits li
             packer.put(operation, buckets.back(), false);
         }
         last_is_group = false;
+    }
+    for (Bucket& bucket : buckets) {
+        for (FusedGroup& group : bucket.groups) {
+            if (group.ids.size() > 1)
+                group.label += fmt::format(" and {} more", group.ids.size() - 1);
+        }
     }
     return buckets;
 }

@@ -4,8 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/deadline.hpp"
 #include "engine/negotiation/requests/descriptor.hpp"
 
 namespace mpi_bridge {
@@ -19,11 +22,16 @@ struct Sequenced {
     // Some rank submitted this only after it had seen the end of the execution with this serial
     // number. So the two cannot share a bucket, or that rank would wait for itself.
     std::uint64_t after = 0;
+    std::string_view name{};
 };
 
-// What one collective runs: one operation, or several allreduces whose tensors are fused.
+// What one collective runs: one operation, or several allreduces whose tensors are fused. A rank
+// can take part in it without their tensors.
 struct FusedGroup {
     std::vector<std::uint32_t> ids;
+    std::vector<std::size_t> counts;  // number of elements of each; used for allreduces only
+    Descriptor what;                  // properties of all of them, apart from the shape
+    std::string label;                // for messages: allreduce "x" and 3 more
     std::size_t bytes = 0;
 };
 
@@ -33,6 +41,10 @@ struct Bucket {
     std::vector<FusedGroup> groups;
     std::size_t operations = 0;
     std::size_t bytes = 0;
+
+    // State of a bucket in the plan.
+    std::size_t missing = 0;  // operations that this rank has not submitted
+    Clock::time_point filled;
 };
 
 struct BucketLimits {

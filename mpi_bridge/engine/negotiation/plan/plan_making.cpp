@@ -4,9 +4,6 @@
 #include <algorithm>
 #include <map>
 #include <string_view>
-#include <utility>
-
-#include <fmt/core.h>
 
 namespace mpi_bridge {
 
@@ -28,39 +25,23 @@ std::vector<Sequenced> choose_planned(const PendingTable& names,
         const Descriptor& what = record.descriptor;
         const bool whole = what.group.empty() || groups[what.group] == what.group_size;
         if (fits(record) && whole)
-            sequence.push_back(
-                {.id = id, .descriptor = &record.descriptor, .serial = serial, .after = 0});
+            sequence.push_back({.id = id,
+                                .descriptor = &record.descriptor,
+                                .serial = serial,
+                                .after = 0,
+                                .name = record.name});
     }
     return sequence;
 }
 
-std::vector<PlannedBucket> make_buckets(const PendingTable& names,
-                                        const std::vector<Sequenced>& sequence,
-                                        BucketLimits limits) {
-    std::vector<PlannedBucket> planned;
-    for (const Bucket& bucket : arrange(sequence, limits)) {
-        PlannedBucket next{.groups = {},
-                           .operations = bucket.operations,
-                           .bytes = bucket.bytes,
-                           .missing = bucket.operations,
-                           .filled = {}};
-        for (const FusedGroup& fused : bucket.groups) {
-            const auto& first = names.at(fused.ids.front());
-            PlannedGroup group{.ids = fused.ids,
-                               .counts = {},
-                               .what = first.descriptor,
-                               .label = fmt::format("planned {} \"{}\"",
-                                                    name_of(first.descriptor.kind), first.name),
-                               .bytes = fused.bytes};
-            for (const PendingTable::Id id : fused.ids)
-                group.counts.push_back(elements(names.at(id).descriptor));
-            if (fused.ids.size() > 1)
-                group.label += fmt::format(" and {} more", fused.ids.size() - 1);
-            next.groups.push_back(std::move(group));
-        }
-        planned.push_back(std::move(next));
+std::vector<Bucket> make_buckets(const std::vector<Sequenced>& sequence, BucketLimits limits) {
+    std::vector<Bucket> buckets = arrange(sequence, limits);
+    for (Bucket& bucket : buckets) {
+        bucket.missing = bucket.operations;
+        for (FusedGroup& group : bucket.groups)
+            group.label.insert(0, "planned ");
     }
-    return planned;
+    return buckets;
 }
 
 bool PlanGrowth::step_seen() {

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "engine/negotiation/plan/buckets.hpp"
-#include "engine/negotiation/plan/planned_order.hpp"
 #include "engine/negotiation/plan/recorder.hpp"
 #include "engine/negotiation/requests/pending_table.hpp"
 
@@ -19,9 +18,8 @@ inline constexpr int most_plan_breaks = 3;
                                                     const std::vector<Recorder::Execution>& step);
 
 // Returns the buckets of the plan, in order.
-[[nodiscard]] std::vector<PlannedBucket> make_buckets(const PendingTable& names,
-                                                      const std::vector<Sequenced>& sequence,
-                                                      BucketLimits limits);
+[[nodiscard]] std::vector<Bucket> make_buckets(const std::vector<Sequenced>& sequence,
+                                               BucketLimits limits);
 
 // Decides when a plan is given up for a larger one, because whole steps are executed outside the
 // plan. Names that follow another rhythm than the plan's will not fit into any plan, so each

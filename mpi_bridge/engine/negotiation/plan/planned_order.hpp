@@ -3,34 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "core/deadline.hpp"
 #include "engine/negotiation/plan/buckets.hpp"
-#include "engine/negotiation/requests/descriptor.hpp"
 
 namespace mpi_bridge {
-
-// Operations of a plan that share one collective, with everything that a rank needs to take part in
-// it without their tensors.
-struct PlannedGroup {
-    std::vector<std::uint32_t> ids;
-    std::vector<std::size_t> counts;  // number of elements of each
-    Descriptor what;                  // properties of all of them, apart from the shape
-    std::string label;                // for messages: planned allreduce "x" and 3 more
-    std::size_t bytes = 0;
-};
-
-// A bucket of the plan.
-struct PlannedBucket {
-    std::vector<PlannedGroup> groups;
-    std::size_t operations = 0;
-    std::size_t bytes = 0;
-    std::size_t missing = 0;  // operations that this rank has not submitted
-    Clock::time_point filled;
-};
 
 // Where this rank is in the plan: which bucket is next, and which of its tensors are still to be
 // submitted. The buckets run in their order, again and again; position p is bucket p modulo their
@@ -38,15 +16,15 @@ struct PlannedBucket {
 // uses.
 class PlannedOrder {
   public:
-    void adopt(std::vector<PlannedBucket> buckets) {
+    void adopt(std::vector<Bucket> buckets) {
         buckets_ = std::move(buckets);
         ++epoch_;
         started_ = 0;
         finished_ = 0;
         frozen = false;
         on_device_ = false;
-        for (const PlannedBucket& bucket : buckets_) {
-            for (const PlannedGroup& group : bucket.groups)
+        for (const Bucket& bucket : buckets_) {
+            for (const FusedGroup& group : bucket.groups)
                 on_device_ = on_device_ || group.what.device;
         }
     }
@@ -55,11 +33,9 @@ class PlannedOrder {
     [[nodiscard]] bool active() const { return !buckets_.empty(); }
     // Whether some bucket is on device memory.
     [[nodiscard]] bool on_device() const { return active() && on_device_; }
-    [[nodiscard]] PlannedBucket& head() { return buckets_[finished_ % buckets_.size()]; }
-    [[nodiscard]] PlannedBucket& at(int bucket) {
-        return buckets_[static_cast<std::size_t>(bucket)];
-    }
-    [[nodiscard]] const std::vector<PlannedBucket>& buckets() const { return buckets_; }
+    [[nodiscard]] Bucket& head() { return buckets_[finished_ % buckets_.size()]; }
+    [[nodiscard]] Bucket& at(int bucket) { return buckets_[static_cast<std::size_t>(bucket)]; }
+    [[nodiscard]] const std::vector<Bucket>& buckets() const { return buckets_; }
     [[nodiscard]] std::uint64_t started() const { return started_; }
     [[nodiscard]] std::uint64_t finished() const { return finished_; }
     // The same number on all members that are at the same position of the same plan.
@@ -77,7 +53,7 @@ class PlannedOrder {
     void finish(bool whole) {
         busy = false;
         if (!whole) return;
-        PlannedBucket& bucket = head();
+        Bucket& bucket = head();
         bucket.missing = bucket.operations;
         ++finished_;
     }
@@ -86,7 +62,7 @@ class PlannedOrder {
     bool frozen = false;  // the members are stopping the plan: nothing may be started
 
   private:
-    std::vector<PlannedBucket> buckets_;
+    std::vector<Bucket> buckets_;
     bool on_device_ = false;
     std::uint64_t epoch_ = 0;
     std::uint64_t started_ = 0;

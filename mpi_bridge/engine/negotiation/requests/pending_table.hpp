@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/negotiation/requests/descriptor.hpp"
-#include "engine/negotiation/requests/request.hpp"
+#include "engine/negotiation/requests/named_request.hpp"
 
 namespace mpi_bridge {
 

@@ -17,7 +17,7 @@ RequestTable::Index RequestTable::take_index() {
         return index;
     }
     if (requests_.size() == most) return none;
-    requests_.emplace_back();
+    requests_.emplace_back().generation = first_generation_;
     return size() - 1;
 }
 
@@ -44,7 +44,7 @@ void RequestTable::unlink(PendingTable::Id id) {
     request.settled = false;
     request.announced = false;
     request.reported = false;
-    if (request.stage == OwnRequest::Stage::free) forget(index);
+    if (request.state == OwnRequest::State::free) forget(index);
 }
 
 void RequestTable::released(Index index) {
@@ -53,8 +53,14 @@ void RequestTable::released(Index index) {
 
 void RequestTable::forget(Index index) {
     by_name_.erase(by_name_.find(requests_[index].name));
-    requests_[index] = OwnRequest{};
+    clear(index);
     unused_.push_back(index);
+}
+
+OwnRequest RequestTable::clear(Index index) {
+    OwnRequest fresh;
+    fresh.generation = requests_[index].generation;
+    return std::exchange(requests_[index], std::move(fresh));
 }
 
 void RequestTable::retire(Index index) {
@@ -63,7 +69,7 @@ void RequestTable::retire(Index index) {
         unused_.pop_back();
         return;
     }
-    OwnRequest request = std::exchange(requests_[index], OwnRequest{});
+    OwnRequest request = clear(index);
     const Index next = take_index();
     if (request.id != PendingTable::none) by_id_[request.id] = next;
     const auto place = by_name_.find(request.name);
@@ -73,6 +79,7 @@ void RequestTable::retire(Index index) {
         return;
     }
     place->second = next;
+    request.generation = requests_[next].generation;
     requests_[next] = std::move(request);
 }
 

@@ -4,47 +4,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
-#include "engine/negotiation/requests/descriptor.hpp"
+#include "engine/negotiation/requests/own_request.hpp"
 #include "engine/negotiation/requests/pending_table.hpp"
 
 namespace mpi_bridge {
-
-// A name that this rank uses: the state of its latest request, and what is remembered to make the
-// next one fast.
-struct OwnRequest {
-    enum class Stage : std::uint8_t {
-        free,     // no request is in flight
-        waiting,  // submitted; it waits for other tensors, other ranks, or its turn
-        running,  // a thread runs its collective and uses its memory
-        done,     // stays so until it is released
-    };
-
-    std::string name;
-    Stage stage = Stage::free;
-    Descriptor descriptor;     // of the latest request
-    std::uint64_t number = 0;  // counts this rank's submissions
-    // At its submission: serial number of the latest execution whose end this rank had seen.
-    std::uint64_t after = 0;
-
-    // State of the negotiation.
-    PendingTable::Id id = PendingTable::none;
-    bool settled = false;    // the record of `id` is settled with what this rank means
-    bool announced = false;  // the other members have heard what this rank means
-    bool reported = false;   // the other members know that it is submitted here
-
-    // State in the plan.
-    bool planned = false;  // it waits in the plan, so the other members need not be told
-    int bucket = -1;       // the plan's bucket that contains this name; -1: none
-
-    // State of its latest execution.
-    std::uint64_t serial = 0;
-    std::uint64_t executed_after = 0;  // `after` of the request that was executed
-};
 
 // The names that this rank uses in a process set, which can be found by name, by index, and by
 // their number in the pending table. A name keeps its index until it is forgotten, or the index is
@@ -55,10 +24,18 @@ class RequestTable {
     static constexpr Index none = ~Index{0};
     static constexpr std::size_t most = (std::size_t{1} << 24) - 1;
 
+    // Handles to a new index begin with this generation.
+    explicit RequestTable(std::uint32_t first_generation = 0)
+        : first_generation_(first_generation) {}
+
     [[nodiscard]] OwnRequest& at(Index index) { return requests_[index]; }
     [[nodiscard]] const OwnRequest& at(Index index) const { return requests_[index]; }
     // All indices in use are below this.
     [[nodiscard]] Index size() const { return static_cast<Index>(requests_.size()); }
+    [[nodiscard]] auto begin() { return requests_.begin(); }
+    [[nodiscard]] auto end() { return requests_.end(); }
+    [[nodiscard]] auto begin() const { return requests_.begin(); }
+    [[nodiscard]] auto end() const { return requests_.end(); }
 
     [[nodiscard]] Index find(std::string_view name) const;
     // The name must be new. Returns `none` if there are too many names.
@@ -87,9 +64,12 @@ class RequestTable {
     };
 
     void forget(Index index);
+    // Leaves nothing at the index but its generation, and returns what was there.
+    OwnRequest clear(Index index);
     // Returns an index that is not in use, or `none`.
     [[nodiscard]] Index take_index();
 
+    std::uint32_t first_generation_;
     std::deque<OwnRequest> requests_;
     std::vector<Index> unused_;
     std::unordered_map<std::string, Index, Hash, std::equal_to<>> by_name_;

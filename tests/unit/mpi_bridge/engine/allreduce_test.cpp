@@ -244,16 +244,16 @@ TEST(EngineHandles, StayUnknownOnceReleasedHoweverOftenTheNameIsUsed) {
     wishes.first_generation = mpi_bridge::Handle::generations - 3;
     Ranks ranks(2, wishes);
     ranks.run([&](Ranks::Rank& rank) {
-        // By entry: as long as the generations of each grow, no handle comes twice.
+        // By request: as long as the generations of each grow, no handle comes twice.
         std::map<std::uint32_t, std::uint32_t> latest;
         std::vector<mpib_handle> released;
         for (int step = 0; step < 20; ++step) {
             Floats tensor("x", {1, 1});
             const auto handle = submit(rank.engine(), tensor.made());
             const auto parts = mpi_bridge::Handle::unpack(handle).value();
-            const auto [entry, is_new] = latest.emplace(parts.entry, parts.generation);
-            EXPECT_TRUE(is_new || parts.generation > entry->second) << "step " << step;
-            entry->second = parts.generation;
+            const auto [latest_of, is_new] = latest.emplace(parts.index, parts.generation);
+            EXPECT_TRUE(is_new || parts.generation > latest_of->second) << "step " << step;
+            latest_of->second = parts.generation;
             for (const mpib_handle each : released)
                 EXPECT_FALSE(rank.engine().poll(each).has_value());
             ASSERT_TRUE(finish(rank.engine(), handle));

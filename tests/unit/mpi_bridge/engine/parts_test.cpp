@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of the engine that need no other rank.
+// The parts of the engine that need no other rank. What the members of a process set make of their
+// requests together is tested by schedules/.
 #include <cstring>
 #include <limits>
 #include <map>
@@ -11,10 +12,9 @@
 #include "engine/execute/neutral.hpp"
 #include "engine/handle.hpp"
 #include "engine/negotiation/plan/buckets.hpp"
-#include "engine/negotiation/plan/recorder.hpp"
 #include "engine/negotiation/requests/descriptor.hpp"
+#include "engine/negotiation/requests/named_request.hpp"
 #include "engine/negotiation/requests/pending_table.hpp"
-#include "engine/negotiation/requests/request.hpp"
 #include "engine/negotiation/requests/request_table.hpp"
 #include "reduce/reduction.hpp"
 
@@ -94,26 +94,6 @@ TEST(Requests, ThatAreCutOffOrSpoiledAreRefused) {
     }
 }
 
-TEST(PendingTable, SettlesANameOnceAllMembersHaveSpoken) {
-    PendingTable names(2);
-    const NamedRequest request{"x", allreduce_of(1)};
-    const auto id = names.hear(0, 0, request);
-    EXPECT_FALSE(names.is_complete(id, {0}));
-    EXPECT_TRUE(names.is_complete(id, {0b10}));  // member 1 has joined
-    EXPECT_EQ(names.hear(1, 1, request), id);
-    EXPECT_TRUE(names.is_complete(id, {0}));
-    EXPECT_EQ(names.settle(id), std::nullopt);
-    EXPECT_TRUE(names.at(id).settled);
-    EXPECT_EQ(names.find("x"), id);
-    // One member means something else: all have to speak again.
-    (void)names.hear(0, 0, {"x", allreduce_of(2)});
-    EXPECT_FALSE(names.at(id).settled);
-    EXPECT_FALSE(names.is_complete(id, {0}));
-    (void)names.hear(1, 1, request);
-    EXPECT_NE(names.settle(id), std::nullopt);
-    EXPECT_FALSE(names.is_complete(id, {0}));
-}
-
 TEST(PendingTable, ForgetsTheNamesUsedLongestAgo) {
     PendingTable names(1, 8);
     for (std::uint64_t serial = 1; serial <= 9; ++serial) {
@@ -132,34 +112,6 @@ TEST(PendingTable, ForgetsTheNamesUsedLongestAgo) {
     // Numbers are used again.
     (void)names.hear(0, 0, {"new", allreduce_of(1)});
     EXPECT_EQ(names.size(), 9U);
-}
-
-std::vector<std::uint32_t> ids_of(const std::optional<std::vector<Recorder::Execution>>& step) {
-    std::vector<std::uint32_t> ids;
-    if (step) {
-        for (const auto& each : *step)
-            ids.push_back(each.id);
-    }
-    return ids;
-}
-
-TEST(Recorder, SeesAStepThatRepeats) {
-    Recorder recorder;
-    std::uint64_t serial = 0;
-    const auto run = [&](std::initializer_list<std::uint32_t> ids) {
-        for (const auto id : ids)
-            recorder.executed({id, ++serial});
-    };
-    run({100, 101, 1, 2, 3});  // what comes first comes once
-    EXPECT_FALSE(recorder.step());
-    run({1, 3, 2});
-    EXPECT_FALSE(recorder.step());
-    run({1, 3});
-    EXPECT_FALSE(recorder.step());
-    run({2});
-    EXPECT_EQ(ids_of(recorder.step()), (std::vector<std::uint32_t>{1, 3, 2}));
-    recorder.restart();
-    EXPECT_FALSE(recorder.step());
 }
 
 std::vector<std::vector<std::uint32_t>> buckets_of(const std::vector<Bucket>& items) {
@@ -282,24 +234,6 @@ TEST(StatusElement, DiffersFromGoodWhenAnyRankIsBad) {
     }
 }
 
-TEST(RequestTable, FindsByNameAndNumber) {
-    RequestTable table;
-    const auto index = table.add("x");
-    EXPECT_EQ(table.find("x"), index);
-    EXPECT_EQ(table.find("y"), RequestTable::none);
-    table.at(index).stage = OwnRequest::Stage::waiting;
-    table.link(index, 70);
-    EXPECT_EQ(table.of(70), index);
-    EXPECT_EQ(table.of(71), RequestTable::none);
-    // In use, it outlives its number; its name goes when it is released.
-    table.unlink(70);
-    EXPECT_EQ(table.find("x"), index);
-    table.at(index).stage = OwnRequest::Stage::free;
-    table.released(index);
-    EXPECT_EQ(table.find("x"), RequestTable::none);
-    EXPECT_EQ(table.add("z"), index);
-}
-
 TEST(Handle, IsNeverZeroAndRefusesWhatItIsNot) {
     EXPECT_NE((Handle{0, 0, 0}).pack(), 0);
     EXPECT_GT(
@@ -309,11 +243,11 @@ TEST(Handle, IsNeverZeroAndRefusesWhatItIsNot) {
     const auto unpacked = Handle::unpack(Handle{3, 5, 7}.pack());
     ASSERT_TRUE(unpacked);
     EXPECT_EQ(unpacked->set, 3U);
-    EXPECT_EQ(unpacked->entry, 5U);
+    EXPECT_EQ(unpacked->index, 5U);
     EXPECT_EQ(unpacked->generation, 7U);
     EXPECT_FALSE(Handle::unpack(0));
     EXPECT_FALSE(Handle::unpack(-5));
-    EXPECT_FALSE(Handle::unpack(mpib_handle{1} << Handle::entry_bits));
+    EXPECT_FALSE(Handle::unpack(mpib_handle{1} << Handle::index_bits));
 }
 
 TEST(Scratch, GrowsAndFallsBackOnOrdinaryMemory) {
@@ -357,28 +291,6 @@ TEST(EngineSettings, ComeFromTheEnvironment) {
     const auto refused = engine_settings(environment);
     ASSERT_FALSE(refused);
     EXPECT_NE(refused.error().text.find("MPI_BRIDGE_BUCKET_BYTES=\"many\""), std::string::npos);
-}
-
-TEST(RequestTable, ARetiredIndexIsNotUsedAgain) {
-    RequestTable table;
-    const auto first = table.add("known");
-    table.link(first, 4);
-    table.retire(first);
-    const auto next = table.find("known");
-    ASSERT_NE(next, RequestTable::none);
-    EXPECT_NE(next, first);
-    EXPECT_EQ(table.of(4), next);
-    EXPECT_EQ(table.at(next).id, 4U);
-    // A name that was forgotten when its request was released.
-    const auto other = table.add("other");
-    table.released(other);
-    table.retire(other);
-    EXPECT_EQ(table.find("other"), RequestTable::none);
-    for (const char* name : {"a", "b", "c"}) {
-        const auto index = table.add(name);
-        EXPECT_NE(index, first);
-        EXPECT_NE(index, other);
-    }
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ void Node::add_events(std::vector<Event>& events) {
 void Node::start_head() {
     member_.start_head(head_.emplace());
     Call call{.whole = head_->whole};
-    for (const PlannedGroup& group : head_->bucket->groups)
+    for (const FusedGroup& group : head_->bucket->groups)
         call.contents += fmt::format("{} of {} tensors at {};", group.label, group.ids.size(),
                                      member_.plan.agreement());
     set_->planned.call(own_, std::move(call));
@@ -50,7 +50,7 @@ void Node::start_head() {
 void Node::end_head() {
     const bool whole = set_->planned.answer(own_)->whole;
     set_->planned.answer(own_).reset();
-    for (const PlannedGroup& group : head_->bucket->groups)
+    for (const FusedGroup& group : head_->bucket->groups)
         if (whole) enqueue(group.what, group.label);
     member_.finish_head(*head_, whole);
     head_.reset();

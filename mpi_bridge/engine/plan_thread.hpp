@@ -12,7 +12,7 @@ namespace mpi_bridge {
 
 // Runs the buckets of a process set's plan in the plan's order, each as soon as this rank has
 // submitted all of it, without any round of negotiation. The thread that finds the head ready and
-// the lane idle runs it: a thread in wait(), or the lane's own.
+// no bucket running runs it: a thread in wait(), or the plan's own.
 //
 // A planned bucket costs little besides its own collective. A bucket of at most
 // HostExecution::small_bucket_bytes carries one more element, by which all members learn whether
@@ -21,14 +21,14 @@ namespace mpi_bridge {
 // group on device memory is preceded by another one (DeviceExecutor).
 //
 // These functions require the lock of the state, except where noted.
-class PlanLane {
+class PlanThread {
   public:
     using Lock = ProcessSetState::Lock;
 
-    PlanLane(ProcessSetState& state, DeviceWork& devices);
-    ~PlanLane();  // the thread must end first
-    PlanLane(const PlanLane&) = delete;
-    PlanLane& operator=(const PlanLane&) = delete;
+    PlanThread(ProcessSetState& state, DeviceWork& devices);
+    ~PlanThread();  // the thread must end first
+    PlanThread(const PlanThread&) = delete;
+    PlanThread& operator=(const PlanThread&) = delete;
 
     // Call this without the lock, before the first plan is adopted.
     [[nodiscard]] Done open();
@@ -38,9 +38,9 @@ class PlanLane {
     // Called by a thread that has run the head and leaves; it makes another thread run the next
     // bucket.
     void hand_over();
-    // The head is ready. This wakes the lane's thread unless the head will be run soon anyway,
-    // because the submitting thread will wait for it or the lane's thread is about to look.
-    void head_is_ready(const Entry& submitted);
+    // The head is ready. This wakes the plan's thread unless the head will be run soon anyway,
+    // because the submitting thread will wait for it or the plan's thread is about to look.
+    void head_is_ready(const OwnRequest& submitted);
     // There is a new plan.
     void begin();
     // Wakes the thread, so that it sees that it should end or that the plan goes on.
@@ -51,22 +51,22 @@ class PlanLane {
 
   private:
     void work();
-    [[nodiscard]] Outcome<bool> run_bucket(const PlannedBucket& bucket, bool whole);
+    [[nodiscard]] Outcome<bool> run_bucket(const Bucket& bucket, bool whole);
     [[nodiscard]] Outcome<bool> all_whole(std::string_view label, bool whole);
 
     // Buckets up to this length are small: waking a thread costs more than running one.
     static constexpr std::size_t small_bucket_bytes = 64UL * 1024;
 
     ProcessSetState& state_;
-    std::condition_variable work_;  // the lane's thread waits for it
+    std::condition_variable work_;  // the plan's thread waits for it
     CollectiveExecution execution_;
-    bool polls_ = false;           // the lane's thread will soon look by itself
+    bool polls_ = false;           // the plan's thread will soon look by itself
     std::uint64_t polled_at_ = 0;  // the position at its latest look
     bool ended_ = true;
 
     // Used by the thread that runs the head; kept to reuse their memory.
     Member::Head head_;
-    std::vector<Entry*> entries_;  // null where this rank takes part without a tensor
+    std::vector<OwnRequest*> requests_;  // null where this rank takes part without a tensor
 
     std::thread thread_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/execute/device_lane.hpp"
+#include "engine/execute/device_session.hpp"
 
 #include <algorithm>
 #include <vector>
@@ -79,7 +79,7 @@ HostCollectives host_collectives(Communicator& communicator, std::function<Secon
 
 }  // namespace
 
-Done DeviceLane::admit(const mpib_operation& operation) {
+Done DeviceSession::admit(const mpib_operation& operation) {
     if (cuda::is_per_thread(operation.stream)) {
         return invalid(
             "the per-thread default stream of CUDA is not supported yet; pass a stream that the "
@@ -98,7 +98,7 @@ Done DeviceLane::admit(const mpib_operation& operation) {
     return settle_on(place);
 }
 
-Done DeviceLane::settle_on(int device) {
+Done DeviceSession::settle_on(int device) {
     int expected = OwnDevice::unknown;
     if (device_.compare_exchange_strong(expected, device) || expected == device) {
         had_a_tensor_ = true;
@@ -118,32 +118,32 @@ Done DeviceLane::settle_on(int device) {
                     place_name(device), options_.name, place_name(expected)));
 }
 
-Outcome<DeviceNote> DeviceLane::note(DeviceStream stream) {
+Outcome<DeviceNote> DeviceSession::note(DeviceStream stream) {
     DeviceGroup* group = in_use_;
     if (group == nullptr) return DeviceNote();
     return group->note(stream);
 }
 
-Outcome<bool> DeviceLane::poll(const DeviceTicket& ticket) {
+Outcome<bool> DeviceSession::poll(const DeviceTicket& ticket) {
     return in_use_.load()->poll(ticket);
 }
 
-Done DeviceLane::make_stream_wait(const DeviceTicket& ticket, DeviceStream stream,
-                                  Seconds longest) {
+Done DeviceSession::make_stream_wait(const DeviceTicket& ticket, DeviceStream stream,
+                                     Seconds longest) {
     return in_use_.load()->make_stream_wait(ticket, stream, longest);
 }
 
-void DeviceLane::abandon(const Failure& cause) {
+void DeviceSession::abandon(const Failure& cause) {
     const std::lock_guard lock(opening_);
     cause_ = cause;
     if (group_ != nullptr) group_->abandon(cause);
 }
 
-void DeviceLane::await_abandoned() {
+void DeviceSession::await_abandoned() {
     if (DeviceGroup* const group = in_use_) group->await_abandoned();
 }
 
-DeviceGroupOptions DeviceLane::group_options(Communicator& control) {
+DeviceGroupOptions DeviceSession::group_options(Communicator& control) {
     DeviceGroupOptions options;
     options.name = options_.name;
     options.rank = control.group().own;
@@ -179,7 +179,7 @@ DeviceGroupOptions DeviceLane::group_options(Communicator& control) {
     return options;
 }
 
-Done DeviceLane::open(Communicator& control) {
+Done DeviceSession::open(Communicator& control) {
     if (host_ == nullptr) {
         host_ = TRY(options_.open());
     }
@@ -202,14 +202,14 @@ Done DeviceLane::open(Communicator& control) {
     return {};
 }
 
-void DeviceLane::close(Deadline deadline) {
+void DeviceSession::close(Deadline deadline) {
     if (group_ == nullptr) return;
     const auto closed = group_->close(deadline);
     const std::lock_guard lock(opening_);
     if (!closed && !cause_) log(LogLevel::info, closed.error().text);
 }
 
-Outcome<DeviceTicket> DeviceLane::started(Outcome<DeviceTicket> ticket, std::string_view what) {
+Outcome<DeviceTicket> DeviceSession::started(Outcome<DeviceTicket> ticket, std::string_view what) {
     if (!ticket) {
         // If the group is not broken, this call has enqueued nothing on any rank, because all ranks
         // pass the same arguments.
@@ -223,12 +223,12 @@ Outcome<DeviceTicket> DeviceLane::started(Outcome<DeviceTicket> ticket, std::str
     return ticket;
 }
 
-bool DeviceLane::busy() const {
+bool DeviceSession::busy() const {
     const std::lock_guard lock(mutex_);
     return reached_ < latest_.ticket.number;
 }
 
-Done DeviceLane::watch() {
+Done DeviceSession::watch() {
     const std::lock_guard watching(watching_);
     if (!busy()) return {};
     if (!watched_) {

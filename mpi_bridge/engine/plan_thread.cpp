@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/plan_lane.hpp"
+#include "engine/plan_thread.hpp"
 
 #include <span>
 #include <utility>
@@ -13,30 +13,30 @@ namespace mpi_bridge {
 namespace {
 
 // A thread that submits small tensors usually waits for them right away, and runs them sooner than
-// a thread that must be woken. So the lane's thread leaves them alone for a moment. As long as they
+// a thread that must be woken. So the plan's thread leaves them alone for a moment. As long as they
 // keep coming, it looks for them periodically, which saves the submitters a wake-up each.
 constexpr std::chrono::milliseconds poll_interval{1};
 constexpr std::chrono::milliseconds polls_after_last{20};
 
 }  // namespace
 
-PlanLane::PlanLane(ProcessSetState& state, DeviceWork& devices)
+PlanThread::PlanThread(ProcessSetState& state, DeviceWork& devices)
     : state_(state), execution_(state, devices) {}
 
-PlanLane::~PlanLane() {
+PlanThread::~PlanThread() {
     if (thread_.joinable()) thread_.join();
 }
 
-Done PlanLane::open() {
+Done PlanThread::open() {
     return execution_.open(Channel::Lane::planned);
 }
 
-void PlanLane::let_go() {
+void PlanThread::let_go() {
     if (thread_.joinable()) thread_.join();
     execution_.let_go();
 }
 
-void PlanLane::begin() {
+void PlanThread::begin() {
     if (!thread_.joinable()) {
         ended_ = false;
         thread_ = start_quiet_thread([this] { work(); });
@@ -44,45 +44,44 @@ void PlanLane::begin() {
     work_.notify_one();
 }
 
-void PlanLane::head_is_ready(const Entry& submitted) {
+void PlanThread::head_is_ready(const OwnRequest& submitted) {
     const bool small = state_.member.plan.head().bytes <= small_bucket_bytes;
     const bool waited_for = submitted.waited_for && state_.host.only_one();
     if (!waited_for && !(polls_ && small)) work_.notify_one();
 }
 
-Outcome<bool> PlanLane::all_whole(std::string_view label, bool whole) {
+Outcome<bool> PlanThread::all_whole(std::string_view label, bool whole) {
     Word word{.mask = whole ? 0U : 1U, .number = state_.member.plan.agreement()};
     TRY(agree(execution_.communicator(), label, state_.timeout(), {&word, 1}));
     return word.mask == 0;
 }
 
 // Runs all of a bucket or none of it, on all members alike. Call it without the lock.
-Outcome<bool> PlanLane::run_bucket(const PlannedBucket& bucket, bool whole) {
+Outcome<bool> PlanThread::run_bucket(const Bucket& bucket, bool whole) {
     const std::uint64_t agreement = state_.member.plan.agreement();
-    const PlannedGroup& first = bucket.groups.front();
+    const FusedGroup& first = bucket.groups.front();
     if (bucket.groups.size() == 1 && execution_.host().can_check_in_band(first.what, first.bytes)) {
         return execution_.host().allreduce_if_whole(
             {first.label, agreement, state_.timeout()}, first.what,
-            execution_.tensors_of(entries_, first.counts), whole);
+            execution_.tensors_of(requests_, first.counts), whole);
     }
     const bool agreed = TRY(all_whole(first.label, whole));
     if (!agreed || first.what.kind == Kind::barrier) return agreed;
     std::size_t at = 0;
-    for (const PlannedGroup& group : bucket.groups) {
-        const auto entries = std::span(entries_).subspan(at, group.ids.size());
-        TRY(execution_.run({group.label, agreement, state_.timeout()}, group.what, entries,
-                           group.counts));
+    for (const FusedGroup& group : bucket.groups) {
+        const auto requests = std::span(requests_).subspan(at, group.ids.size());
+        TRY(execution_.run({group.label, agreement, state_.timeout()}, group, requests));
         at += group.ids.size();
     }
     return true;
 }
 
-void PlanLane::run_head(Lock& lock) {
+void PlanThread::run_head(Lock& lock) {
     state_.member.start_head(head_);
-    entries_.clear();
+    requests_.clear();
     for (const RequestTable::Index index : head_.requests) {
         const bool takes_part = head_.whole && index != RequestTable::none;
-        entries_.push_back(takes_part ? &state_.entry(index) : nullptr);
+        requests_.push_back(takes_part ? &state_.request(index) : nullptr);
     }
     lock.unlock();
     auto executed = catching([&] {
@@ -98,14 +97,14 @@ void PlanLane::run_head(Lock& lock) {
     if (state_.sleepers != 0 || state_.member.plan.frozen) state_.changed.notify_all();
 }
 
-void PlanLane::hand_over() {
+void PlanThread::hand_over() {
     PlannedOrder& plan = state_.member.plan;
     if (!plan.can_run()) return;
     if (state_.sleepers != 0) state_.changed.notify_all();
     if (!polls_ || plan.head().bytes > small_bucket_bytes) work_.notify_one();
 }
 
-void PlanLane::work() {
+void PlanThread::work() {
     Lock lock(state_.mutex);
     PlannedOrder& plan = state_.member.plan;
     auto last_work = Clock::now();

@@ -23,7 +23,7 @@ namespace mpi_bridge {
 //
 // The members must use the group in the same order. The rounds of negotiation ensure that; see
 // round.hpp.
-class DeviceLane {
+class DeviceSession {
   public:
     struct Options {
         std::string name;  // for messages: "process set 0"
@@ -34,7 +34,7 @@ class DeviceLane {
         OwnDevice* own_device = nullptr;
         int local_index = 0;  // of this rank among those of its host
     };
-    explicit DeviceLane(Options options) : options_(std::move(options)) {}
+    explicit DeviceSession(Options options) : options_(std::move(options)) {}
 
     // ---- For any thread ----
 
@@ -54,8 +54,8 @@ class DeviceLane {
     // Returns the failure of the work in flight, if it has failed or makes no progress. Requires
     // that the group is open.
     [[nodiscard]] Done watch();
-    // Begins to end the work in flight on this rank; await_abandoned() waits for that. All lanes of
-    // the process must be abandoned before.
+    // Begins to end the work in flight on this rank; await_abandoned() waits for that. All sessions
+    // of the process must be abandoned before.
     void abandon(const Failure& cause);
     void await_abandoned();
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/negotiation/requests/request.hpp"
+#include "engine/negotiation/requests/named_request.hpp"
 
 #include <cstring>
 #include <string_view>
