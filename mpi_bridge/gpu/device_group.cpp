@@ -17,7 +17,7 @@
 #include "gpu/nccl/library.hpp"
 #include "gpu/placement.hpp"
 #include "gpu/staged/group.hpp"
-#include "gpu/staged/host_queue.hpp"
+#include "gpu/work_queue.hpp"
 
 namespace mpi_bridge {
 namespace {

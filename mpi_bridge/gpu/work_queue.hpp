@@ -75,6 +75,10 @@ class WorkQueue {
     [[nodiscard]] virtual DeviceStream stream() const = 0;
 };
 
+// Makes the queue of a rank whose tensors are in host memory: work is done as soon as it is
+// enqueued, there are no streams, and every mark is reached.
+[[nodiscard]] std::unique_ptr<WorkQueue> make_host_queue();
+
 // Memory that is kept from operation to operation, and grows. Memory that has become too small is
 // kept until the end, because freeing device memory waits for the device; the size doubles, so that
 // this is at most as much again.

@@ -5,7 +5,6 @@
 
 #include "reduce/datatypes.hpp"
 #include "reduce/instruction_sets.hpp"
-#include "reduce/names.hpp"
 
 namespace mpi_bridge {
 namespace {

@@ -62,12 +62,12 @@ std::array<std::byte, 8> scalar_of(nccl::DataType type, double factor) {
     return bytes;
 }
 
-kernels::Arguments arguments_for(const WirePlan& plan, Way way, const std::byte* bucket) {
+kernels::Arguments arguments_for(const WireFormat& format, Way way, const std::byte* bucket) {
     kernels::Arguments arguments{};
     arguments.bucket = address_of(bucket);
-    arguments.factor = way == Way::pack ? plan.pack_factor : plan.unpack_factor;
-    arguments.divisor = plan.divisor;
-    arguments.nan_is_least = plan.nan_is_least ? 1 : 0;
+    arguments.factor = way == Way::pack ? format.pack_factor : format.unpack_factor;
+    arguments.divisor = format.divisor;
+    arguments.nan_is_least = format.nan_is_least ? 1 : 0;
     return arguments;
 }
 
@@ -78,9 +78,10 @@ Done follow(CudaQueue& first, const CudaQueue& second) {
 }
 
 Done move(WorkQueue& queue, std::span<const DevicePart> parts, const BucketLayout& layout,
-          const WirePlan& plan, Way way, const std::byte* bucket) {
-    const Codec codec = way == Way::pack ? plan.packing : plan.unpacking;
-    for (const auto& launch : launches_for(parts, layout, way, arguments_for(plan, way, bucket))) {
+          const WireFormat& format, Way way, const std::byte* bucket) {
+    const Codec codec = way == Way::pack ? format.packing : format.unpacking;
+    for (const auto& launch :
+         launches_for(parts, layout, way, arguments_for(format, way, bucket))) {
         TRY(queue.launch(codec, way, launch));
     }
     return {};
@@ -216,25 +217,26 @@ Outcome<DeviceTicket> NcclGroup::enqueue(const DeviceStart& start, const Bucket&
             TRY(reducing_->hold(packing_->stream(), ready));
             TRY(unpacking_->hold(packing_->stream(), slot.free));
             std::byte* const memory = TRY(slot.memory.take(
-                in.elements * shape_of(bucket.plan.packing).wire_bytes,
+                in.elements * shape_of(bucket.format.packing).wire_bytes,
                 [this](std::size_t bytes) { return packing_->ordered_memory(bytes); }));
-            TRY(move(*packing_, bucket.packed, in, bucket.plan, Way::pack, memory));
+            TRY(move(*packing_, bucket.packed, in, bucket.format, Way::pack, memory));
             TRY(follow(*packing_, *reducing_));
             TRY(body(memory));
             TRY(follow(*reducing_, *unpacking_));
-            TRY(move(*unpacking_, bucket.unpacked, out, bucket.plan, Way::unpack,
+            TRY(move(*unpacking_, bucket.unpacked, out, bucket.format, Way::unpack,
                      memory + bucket.unpacked_at));
             slot.free = TRY(unpacking_->mark());
             return slot.free;
         });
 }
 
-Done NcclGroup::with_op(const WirePlan& plan, const std::function<Done(nccl::RedOp)>& body) {
-    if (plan.factor_in_sum == 1) return body(plan.op);
-    auto scalar = scalar_of(plan.type, plan.factor_in_sum);
-    nccl::RedOp op = plan.op;
+Done NcclGroup::with_op(const WireFormat& format, const std::function<Done(nccl::RedOp)>& body) {
+    if (format.factor_in_sum == 1) return body(format.op);
+    auto scalar = scalar_of(format.type, format.factor_in_sum);
+    nccl::RedOp op = format.op;
     TRY(communicator_->call("ncclRedOpCreatePreMulSum", [&](nccl::Communicator comm) {
-        return nccl_.create_pre_mul_sum(&op, scalar.data(), plan.type, nccl::scalar_on_host, comm);
+        return nccl_.create_pre_mul_sum(&op, scalar.data(), format.type, nccl::scalar_on_host,
+                                        comm);
     }));
     auto done = body(op);
     // The operation may be destroyed as soon as the last call with it has returned.
@@ -243,34 +245,34 @@ Done NcclGroup::with_op(const WirePlan& plan, const std::function<Done(nccl::Red
     return done ? freed : done;
 }
 
-Done NcclGroup::reduce_one(const DevicePart& part, const WirePlan& plan) {
-    TRY(with_op(plan, [&](nccl::RedOp op) {
+Done NcclGroup::reduce_one(const DevicePart& part, const WireFormat& format) {
+    TRY(with_op(format, [&](nccl::RedOp op) {
         return communicator_->call("ncclAllReduce", [&](nccl::Communicator comm) {
-            return nccl_.all_reduce(part.send, part.recv, part.count * plan.items, plan.type, op,
-                                    comm, cuda_stream());
+            return nccl_.all_reduce(part.send, part.recv, part.count * format.items, format.type,
+                                    op, comm, cuda_stream());
         });
     }));
-    if (is_copy(plan.unpacking)) return {};
+    if (is_copy(format.unpacking)) return {};
     BucketLayout in_place{{0}, part.count};
-    return move(*reducing_, std::span(&part, 1), in_place, plan, Way::unpack,
+    return move(*reducing_, std::span(&part, 1), in_place, format, Way::unpack,
                 static_cast<const std::byte*>(part.recv));
 }
 
 Outcome<DeviceTicket> NcclGroup::allreduce(std::span<const DevicePart> parts,
                                            const DeviceReduction& reduction,
                                            const DeviceStart& start) {
-    const auto plan = TRY(plan_wire(reduction, size_));
-    TRY(check_parts(parts, shape_of(plan.packing).tensor_bytes));
+    const auto format = TRY(wire_format(reduction, size_));
+    TRY(check_parts(parts, shape_of(format.packing).tensor_bytes));
     const auto filled = [](const DevicePart& part) { return part.count != 0; };
     const auto tensors = std::ranges::count_if(parts, filled);
-    const bool packed = tensors > 1 || (tensors == 1 && !plan.direct());
+    const bool packed = tensors > 1 || (tensors == 1 && !format.direct());
     if (!packed) {
         return enqueue(start, [&]() -> Done {
             if (tensors == 0) return {};
-            return reduce_one(*std::ranges::find_if(parts, filled), plan);
+            return reduce_one(*std::ranges::find_if(parts, filled), format);
         });
     }
-    const WirePlan around = plan.for_bucket();
+    const WireFormat around = format.for_bucket();
     const std::size_t count = lay_out(parts).elements * around.items;
     return enqueue(start, {around, parts, parts}, [&](std::byte* bucket) {
         return communicator_->call("ncclAllReduce", [&](nccl::Communicator comm) {
@@ -282,13 +284,13 @@ Outcome<DeviceTicket> NcclGroup::allreduce(std::span<const DevicePart> parts,
 
 // Scatters equal parts with one NCCL call, and unequal parts with one reduction to each rank.
 Done NcclGroup::scatter_sum(const std::byte* send, std::byte* recv,
-                            std::span<const std::size_t> counts, const WirePlan& plan) {
-    const std::size_t bytes = shape_of(plan.packing).wire_bytes;
-    return with_op(plan, [&](nccl::RedOp op) {
+                            std::span<const std::size_t> counts, const WireFormat& format) {
+    const std::size_t bytes = shape_of(format.packing).wire_bytes;
+    return with_op(format, [&](nccl::RedOp op) {
         if (all_equal(counts)) {
             return communicator_->call("ncclReduceScatter", [&](nccl::Communicator comm) {
-                return nccl_.reduce_scatter(send, recv, counts[0] * plan.items, plan.type, op, comm,
-                                            cuda_stream());
+                return nccl_.reduce_scatter(send, recv, counts[0] * format.items, format.type, op,
+                                            comm, cuda_stream());
             });
         }
         return communicator_->group("ncclReduce", [&](nccl::Communicator comm) {
@@ -297,8 +299,8 @@ Done NcclGroup::scatter_sum(const std::byte* send, std::byte* recv,
                 const auto* from = send + std::exchange(at, at + count) * bytes;
                 if (count == 0) return nccl::success;
                 const auto to = static_cast<int>(root);
-                return nccl_.reduce(from, to == rank_ ? recv : nullptr, count * plan.items,
-                                    plan.type, op, to, comm, cuda_stream());
+                return nccl_.reduce(from, to == rank_ ? recv : nullptr, count * format.items,
+                                    format.type, op, to, comm, cuda_stream());
             });
         });
     });
@@ -308,24 +310,24 @@ Outcome<DeviceTicket> NcclGroup::reduce_scatter(const void* send, void* recv,
                                                 std::span<const std::size_t> counts,
                                                 const DeviceReduction& reduction,
                                                 const DeviceStart& start) {
-    const auto plan = TRY(plan_wire(reduction, size_));
+    const auto format = TRY(wire_format(reduction, size_));
     TRY(check_lengths(counts, size_));
     const std::size_t own = counts[static_cast<std::size_t>(rank_)];
     const DevicePart parts[] = {{send, const_cast<void*>(send), sum_of(counts)}, {recv, recv, own}};
-    TRY(check_parts(parts, shape_of(plan.packing).tensor_bytes));
-    if (parts[0].count != 0 && !plan.direct()) {
+    TRY(check_parts(parts, shape_of(format.packing).tensor_bytes));
+    if (parts[0].count != 0 && !format.direct()) {
         const std::size_t at = sum_of(counts.first(static_cast<std::size_t>(rank_))) *
-                               shape_of(plan.packing).wire_bytes;
+                               shape_of(format.packing).wire_bytes;
         return enqueue(
-            start, {plan, std::span(&parts[0], 1), std::span(&parts[1], 1), at},
-            [&](std::byte* bucket) { return scatter_sum(bucket, bucket + at, counts, plan); });
+            start, {format, std::span(&parts[0], 1), std::span(&parts[1], 1), at},
+            [&](std::byte* bucket) { return scatter_sum(bucket, bucket + at, counts, format); });
     }
     return enqueue(start, [&]() -> Done {
         if (parts[0].count == 0) return {};
         TRY(scatter_sum(static_cast<const std::byte*>(send), static_cast<std::byte*>(recv), counts,
-                        plan));
-        if (is_copy(plan.unpacking) || own == 0) return {};
-        return move(*reducing_, std::span(&parts[1], 1), {{0}, own}, plan, Way::unpack,
+                        format));
+        if (is_copy(format.unpacking) || own == 0) return {};
+        return move(*reducing_, std::span(&parts[1], 1), {{0}, own}, format, Way::unpack,
                     static_cast<const std::byte*>(recv));
     });
 }

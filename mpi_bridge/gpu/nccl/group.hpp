@@ -9,7 +9,7 @@
 #include "gpu/cuda/queue.hpp"
 #include "gpu/device_group.hpp"
 #include "gpu/nccl/communicator.hpp"
-#include "gpu/wire/plan.hpp"
+#include "gpu/wire/format.hpp"
 
 namespace mpi_bridge {
 
@@ -73,7 +73,7 @@ class NcclGroup final : public DeviceGroup {
     // the bucket has from `unpacked_at` on.
     using BucketBody = std::function<Done(std::byte* bucket)>;
     struct Bucket {
-        const WirePlan& plan;
+        const WireFormat& format;
         std::span<const DevicePart> packed;
         std::span<const DevicePart> unpacked;
         std::size_t unpacked_at = 0;  // in bytes
@@ -83,11 +83,12 @@ class NcclGroup final : public DeviceGroup {
     // Returns the point of unpacking_ where the work ends.
     using Work = std::function<Outcome<WorkQueue::Mark>(std::span<const WorkQueue::Noted> ready)>;
     [[nodiscard]] Outcome<DeviceTicket> enqueue_work(const DeviceStart& start, const Work& work);
-    [[nodiscard]] Done reduce_one(const DevicePart& part, const WirePlan& plan);
+    [[nodiscard]] Done reduce_one(const DevicePart& part, const WireFormat& format);
     [[nodiscard]] Done scatter_sum(const std::byte* send, std::byte* recv,
-                                   std::span<const std::size_t> counts, const WirePlan& plan);
-    // Creates the operation of the plan, lets `body` use it, and frees it.
-    [[nodiscard]] Done with_op(const WirePlan& plan, const std::function<Done(nccl::RedOp)>& body);
+                                   std::span<const std::size_t> counts, const WireFormat& format);
+    // Creates the operation of the format, lets `body` use it, and frees it.
+    [[nodiscard]] Done with_op(const WireFormat& format,
+                               const std::function<Done(nccl::RedOp)>& body);
     [[nodiscard]] cuda::Stream cuda_stream() const;
     // Waits until all enqueued work has ended, or has failed; false: it has not by the deadline.
     [[nodiscard]] bool is_idle(Deadline deadline) const;

@@ -106,10 +106,10 @@ Outcome<DeviceTicket> StagedGroup::submit(const DeviceStart& start, Work work) {
 Outcome<DeviceTicket> StagedGroup::allreduce(std::span<const DevicePart> parts,
                                              const DeviceReduction& reduction,
                                              const DeviceStart& start) {
-    const auto plan = TRY(plan_staged(reduction));
-    TRY(check_parts(parts, shape_of(plan.packing).tensor_bytes));
-    return submit(start, [this, tensors = without_empty(parts), plan, op = reduction.op] {
-        return reduce(tensors, plan, op);
+    const auto format = TRY(staged_format(reduction));
+    TRY(check_parts(parts, shape_of(format.packing).tensor_bytes));
+    return submit(start, [this, tensors = without_empty(parts), format, op = reduction.op] {
+        return reduce(tensors, format, op);
     });
 }
 
@@ -117,16 +117,16 @@ Outcome<DeviceTicket> StagedGroup::reduce_scatter(const void* send, void* recv,
                                                   std::span<const std::size_t> counts,
                                                   const DeviceReduction& reduction,
                                                   const DeviceStart& start) {
-    const auto plan = TRY(plan_staged(reduction));
+    const auto format = TRY(staged_format(reduction));
     TRY(check_lengths(counts, options_.size));
     const DevicePart whole{send, const_cast<void*>(send), sum_of(counts)};
     const DevicePart own{recv, recv, counts[static_cast<std::size_t>(options_.rank)]};
     for (const DevicePart& part : {whole, own}) {
-        TRY(check_parts(std::span(&part, 1), shape_of(plan.packing).tensor_bytes));
+        TRY(check_parts(std::span(&part, 1), shape_of(format.packing).tensor_bytes));
     }
-    return submit(start, [this, whole, recv, plan, op = reduction.op,
+    return submit(start, [this, whole, recv, format, op = reduction.op,
                           lengths = std::vector(counts.begin(), counts.end())] {
-        return scatter(whole, recv, lengths, plan, op);
+        return scatter(whole, recv, lengths, format, op);
     });
 }
 
@@ -266,26 +266,27 @@ Done StagedGroup::move(std::span<const DevicePart> parts, Codec codec, Way way, 
     return {};
 }
 
-Done StagedGroup::reduce(std::span<const DevicePart> parts, const StagedPlan& plan, mpib_op op) {
-    const auto shape = shape_of(plan.packing);
+Done StagedGroup::reduce(std::span<const DevicePart> parts, const StagedFormat& format,
+                         mpib_op op) {
+    const auto shape = shape_of(format.packing);
     const auto on_host = [&](std::span<std::byte> chunk) {
-        return options_.host.allreduce(chunk.data(), chunk.size() / shape.wire_bytes, plan.datatype,
-                                       op);
+        return options_.host.allreduce(chunk.data(), chunk.size() / shape.wire_bytes,
+                                       format.datatype, op);
     };
     if (parts.empty()) return {};
-    if (parts.size() == 1 && is_copy(plan.packing)) {
+    if (parts.size() == 1 && is_copy(format.packing)) {
         const DevicePart& part = parts[0];
         auto* recv = static_cast<std::byte*>(part.recv);
         TRY(staging_.run(static_cast<const std::byte*>(part.send), recv,
                          part.count * shape.wire_bytes, on_host));
-        if (is_copy(plan.unpacking)) return {};
-        return move(parts, plan.unpacking, Way::unpack, recv, plan.unpack_factor);
+        if (is_copy(format.unpacking)) return {};
+        return move(parts, format.unpacking, Way::unpack, recv, format.unpack_factor);
     }
     const std::size_t bytes = lay_out(parts).elements * shape.wire_bytes;
     const auto bucket = TRY(take_bucket(bytes));
-    TRY(move(parts, plan.packing, Way::pack, bucket, plan.pack_factor));
+    TRY(move(parts, format.packing, Way::pack, bucket, format.pack_factor));
     TRY(staging_.run(bucket, bucket, bytes, on_host));
-    return move(parts, plan.unpacking, Way::unpack, bucket, plan.unpack_factor);
+    return move(parts, format.unpacking, Way::unpack, bucket, format.unpack_factor);
 }
 
 Outcome<std::byte*> StagedGroup::take_bucket(std::size_t bytes) {
@@ -294,23 +295,23 @@ Outcome<std::byte*> StagedGroup::take_bucket(std::size_t bytes) {
 }
 
 Done StagedGroup::scatter(const DevicePart& whole, void* recv, std::span<const std::size_t> counts,
-                          const StagedPlan& plan, mpib_op op) {
+                          const StagedFormat& format, mpib_op op) {
     if (whole.count == 0) return {};
-    const std::size_t wire_bytes = shape_of(plan.packing).wire_bytes;
+    const std::size_t wire_bytes = shape_of(format.packing).wire_bytes;
     const std::size_t own = counts[static_cast<std::size_t>(options_.rank)];
     const std::size_t out = whole.count * wire_bytes;
     const std::size_t in_at = rounded_up(out);
     const auto bucket = TRY(take_bucket(in_at + own * wire_bytes));
-    TRY(move(std::span(&whole, 1), plan.packing, Way::pack, bucket, plan.pack_factor));
+    TRY(move(std::span(&whole, 1), format.packing, Way::pack, bucket, format.pack_factor));
     const Staging::Whole way{in_at + own * wire_bytes, bucket, 0, out, bucket + in_at, in_at,
                              own * wire_bytes};
     TRY(staging_.run_whole(way, [&](std::span<std::byte> all) {
-        return options_.host.reduce_scatter(all.data(), all.data() + in_at, counts, plan.datatype,
+        return options_.host.reduce_scatter(all.data(), all.data() + in_at, counts, format.datatype,
                                             op);
     }));
     const DevicePart part{nullptr, recv, own};
-    return move(std::span(&part, 1), plan.unpacking, Way::unpack, bucket + in_at,
-                plan.unpack_factor);
+    return move(std::span(&part, 1), format.unpacking, Way::unpack, bucket + in_at,
+                format.unpack_factor);
 }
 
 Done StagedGroup::spread(std::span<const DevicePart> parts, int root) {

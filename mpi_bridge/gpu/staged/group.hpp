@@ -13,7 +13,7 @@
 
 #include "gpu/device_group.hpp"
 #include "gpu/staged/staging.hpp"
-#include "gpu/wire/plan.hpp"
+#include "gpu/wire/format.hpp"
 #include "gpu/work_queue.hpp"
 
 namespace mpi_bridge {
@@ -76,10 +76,10 @@ class StagedGroup final : public DeviceGroup {
     [[nodiscard]] Done usable() const;  // requires the mutex
 
     // These run on the group's thread.
-    [[nodiscard]] Done reduce(std::span<const DevicePart> parts, const StagedPlan& plan,
+    [[nodiscard]] Done reduce(std::span<const DevicePart> parts, const StagedFormat& format,
                               mpib_op op);
     [[nodiscard]] Done scatter(const DevicePart& whole, void* recv,
-                               std::span<const std::size_t> counts, const StagedPlan& plan,
+                               std::span<const std::size_t> counts, const StagedFormat& format,
                                mpib_op op);
     [[nodiscard]] Done spread(std::span<const DevicePart> parts, int root);
     [[nodiscard]] Outcome<std::byte*> take_bucket(std::size_t bytes);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpu/staged/host_queue.hpp"
-
 #include <cstring>
 #include <new>
 
 #include <fmt/format.h>
 
 #include "gpu/staged/host_kernels.hpp"
+#include "gpu/work_queue.hpp"
 
 namespace mpi_bridge {
 namespace {

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "reduce/datatypes.hpp"
 #include "reduce/instruction_sets.hpp"
-#include "reduce/names.hpp"
 
 namespace {
 

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "../reference.hpp"
+#include "reduce/datatypes.hpp"
 #include "reduce/instruction_sets.hpp"
-#include "reduce/names.hpp"
 
 namespace mpi_bridge_test {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpu/wire/plan.hpp"
+#include "gpu/wire/format.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -12,10 +12,10 @@
 namespace mpi_bridge {
 namespace {
 
-// The properties of one datatype: how it is moved, scaled, keyed for minimum and maximum, and
-// averaged, and its name in NCCL. A codec that does not apply repeats `copy`.
+// The columns of reduce/datatypes.hpp that matter here.
 struct Type {
     Codec copy;
+    Codec wire;
     Codec scale;
     Codec key;
     Codec average;
@@ -47,12 +47,13 @@ struct CodecsOf {
 };
 
 constexpr Type types[] = {
-#define MPIB_TYPE(NAME, name, family, element, accumulator, scale, key, average, type) \
-    {CodecsOf<sizeof(element)>::copy,                                                  \
-     CodecsOf<sizeof(element)>::scale,                                                 \
-     CodecsOf<sizeof(element)>::key,                                                   \
-     CodecsOf<sizeof(element)>::average,                                               \
-     nccl::type,                                                                       \
+#define MPIB_TYPE(NAME, name, family, element, accumulator, wire, scale, key, average, type) \
+    {CodecsOf<sizeof(element)>::copy,                                                        \
+     CodecsOf<sizeof(element)>::wire,                                                        \
+     CodecsOf<sizeof(element)>::scale,                                                       \
+     CodecsOf<sizeof(element)>::key,                                                         \
+     CodecsOf<sizeof(element)>::average,                                                     \
+     nccl::type,                                                                             \
      Family::family},
     MPI_BRIDGE_DATATYPES(MPIB_TYPE)
 #undef MPIB_TYPE
@@ -123,11 +124,11 @@ Outcome<Type> check(const DeviceReduction& reduction) {
 }
 
 // Moves elements as they are, or scales them on the way.
-void scale_around(WirePlan& plan, const Type& type, double before, double after) {
-    plan.pack_factor = before;
-    plan.unpack_factor = after;
-    plan.packing = before == 1 ? type.copy : type.scale;
-    plan.unpacking = after == 1 ? type.copy : type.scale;
+void scale_around(WireFormat& format, const Type& type, double before, double after) {
+    format.pack_factor = before;
+    format.unpack_factor = after;
+    format.packing = before == 1 ? type.copy : type.scale;
+    format.unpacking = after == 1 ? type.copy : type.scale;
 }
 
 // The kernels of one of NCCL's types of floats that scale on the way.
@@ -153,82 +154,83 @@ double power_of_two_in(double factor, int least_exponent) {
 }
 
 // Uses one factor for all: prescale, postscale and the division of an average commute with a sum.
-void plan_linear_floats(WirePlan& plan, const Type& type, const DeviceReduction& reduction,
-                        int ranks) {
+void set_linear_floats(WireFormat& format, const Type& type, const DeviceReduction& reduction,
+                       int ranks) {
     const double shared = reduction.op == MPIB_AVERAGE ? ranks : 1;
     const double factor = reduction.prescale * reduction.postscale / shared;
     if (type.nccl == nccl::float32 || type.nccl == nccl::float64) {
-        scale_around(plan, type, 1, 1);
-        plan.factor_in_sum = factor;
+        scale_around(format, type, 1, 1);
+        format.factor_in_sum = factor;
         return;
     }
     // NCCL takes the factor as a number of the tensor's type. A factor of one third with 8 bits of
     // precision, for example, would bias all results. So only a power of two is applied in the sum,
     // where it keeps averages from overflowing, and the rest is applied afterwards in 32 bits.
-    plan.factor_in_sum = power_of_two_in(factor, least_exponent_of(type.nccl));
-    scale_around(plan, type, 1, factor / plan.factor_in_sum);
+    format.factor_in_sum = power_of_two_in(factor, least_exponent_of(type.nccl));
+    scale_around(format, type, 1, factor / format.factor_in_sum);
 }
 
-void plan_integers(WirePlan& plan, const Type& type, const DeviceReduction& reduction, int ranks) {
-    scale_around(plan, type, reduction.prescale, reduction.postscale);
+void set_integers(WireFormat& format, const Type& type, const DeviceReduction& reduction,
+                  int ranks) {
+    scale_around(format, type, reduction.prescale, reduction.postscale);
     if (reduction.op == MPIB_AVERAGE) {
-        plan.packing = plan.unpacking = type.average;
-        plan.divisor = ranks;
-        plan.type = nccl::int64;
-        plan.items = type.average == Codec::i64_as_pair ? 2 : 1;
-    } else if (reduction.datatype == MPIB_INT16) {
-        plan.packing = plan.unpacking = Codec::i16_as_i32;
+        format.packing = format.unpacking = type.average;
+        format.divisor = ranks;
+        format.type = nccl::int64;
+        format.items = type.average == Codec::i64_as_pair ? 2 : 1;
+    } else if (type.wire != type.copy) {
+        format.packing = format.unpacking = type.wire;
     }
 }
 
 }  // namespace
 
-WirePlan WirePlan::for_bucket() const {
-    WirePlan plan = *this;
-    if (factor_in_sum == 1) return plan;
-    plan.factor_in_sum = 1;
+WireFormat WireFormat::for_bucket() const {
+    WireFormat format = *this;
+    if (factor_in_sum == 1) return format;
+    format.factor_in_sum = 1;
     const double before = power_of_two_in(factor_in_sum, least_exponent_of(type));
-    plan.pack_factor *= before;
-    plan.unpack_factor *= factor_in_sum / before;
-    if (plan.pack_factor != 1) plan.packing = scale_of(type);
-    if (plan.unpack_factor != 1) plan.unpacking = scale_of(type);
-    return plan;
+    format.pack_factor *= before;
+    format.unpack_factor *= factor_in_sum / before;
+    if (format.pack_factor != 1) format.packing = scale_of(type);
+    if (format.unpack_factor != 1) format.unpacking = scale_of(type);
+    return format;
 }
 
-Outcome<WirePlan> plan_wire(const DeviceReduction& reduction, int ranks) {
+Outcome<WireFormat> wire_format(const DeviceReduction& reduction, int ranks) {
     const auto type = TRY(check(reduction));
     const auto op = TRY(nccl_op(reduction));
 
-    WirePlan plan;
-    plan.type = type.nccl;
-    plan.op = op;
-    if (reduction.datatype == MPIB_BOOL) {
-        plan.packing = plan.unpacking = Codec::bool_as_u8;
+    WireFormat format;
+    format.type = type.nccl;
+    format.op = op;
+    if (type.family == Family::truths) {
+        format.packing = format.unpacking = type.wire;
     } else if (type.family == Family::integers) {
-        plan_integers(plan, type, reduction, ranks);
+        set_integers(format, type, reduction, ranks);
     } else if (linear(reduction.op)) {
-        plan_linear_floats(plan, type, reduction, ranks);
+        set_linear_floats(format, type, reduction, ranks);
     } else {
-        scale_around(plan, type, reduction.prescale, reduction.postscale);
+        scale_around(format, type, reduction.prescale, reduction.postscale);
         if (reduction.op != MPIB_PRODUCT) {
-            plan.packing = plan.unpacking = type.key;
-            plan.nan_is_least = reduction.op == MPIB_MIN;
-            plan.type = shape_of(type.key).wire_bytes == 8 ? nccl::int64 : nccl::int32;
+            format.packing = format.unpacking = type.key;
+            format.nan_is_least = reduction.op == MPIB_MIN;
+            format.type = shape_of(type.key).wire_bytes == 8 ? nccl::int64 : nccl::int32;
         }
     }
-    return plan;
+    return format;
 }
 
-Outcome<StagedPlan> plan_staged(const DeviceReduction& reduction) {
+Outcome<StagedFormat> staged_format(const DeviceReduction& reduction) {
     const auto type = TRY(check(reduction));
 
-    StagedPlan plan;
-    plan.datatype = reduction.datatype;
-    plan.pack_factor = reduction.prescale;
-    plan.unpack_factor = reduction.postscale;
-    plan.packing = reduction.prescale == 1 ? type.copy : type.scale;
-    plan.unpacking = reduction.postscale == 1 ? type.copy : type.scale;
-    return plan;
+    StagedFormat format;
+    format.datatype = reduction.datatype;
+    format.pack_factor = reduction.prescale;
+    format.unpack_factor = reduction.postscale;
+    format.packing = reduction.prescale == 1 ? type.copy : type.scale;
+    format.unpacking = reduction.postscale == 1 ? type.copy : type.scale;
+    return format;
 }
 
 }  // namespace mpi_bridge

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/hierarchical/hierarchy.hpp"
+#include "collectives/hierarchical/hierarchical.hpp"
 
 namespace mpi_bridge {
 

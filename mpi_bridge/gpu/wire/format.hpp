@@ -10,7 +10,7 @@ namespace mpi_bridge {
 
 // How NCCL carries out a reduction. NCCL knows neither 16-bit integers, nor true averages of
 // integers, nor minima that respect NaN, nor factors after the sum.
-struct WirePlan {
+struct WireFormat {
     Codec packing = Codec::copy32;
     Codec unpacking = Codec::copy32;  // has the same element sizes as `packing`
     double pack_factor = 1;
@@ -29,21 +29,21 @@ struct WirePlan {
     // The same reduction of tensors that are packed anyway: the kernels that move them apply the
     // factors, a power of two before the sum if the factor is below 1, so that the sum does not
     // overflow, and the rest after it. NCCL's switches (NVLS) sum, but do not multiply.
-    [[nodiscard]] WirePlan for_bucket() const;
+    [[nodiscard]] WireFormat for_bucket() const;
 };
 
 // MPIB_ERROR_INVALID_ARGUMENT if the API does not have this reduction.
-[[nodiscard]] Outcome<WirePlan> plan_wire(const DeviceReduction& reduction, int ranks);
+[[nodiscard]] Outcome<WireFormat> wire_format(const DeviceReduction& reduction, int ranks);
 
 // How collectives on host memory carry out a reduction. They know all types and operations, so
 // kernels apply only the factors. The collective works on `datatype`.
-struct StagedPlan {
+struct StagedFormat {
     Codec packing = Codec::copy32;
     Codec unpacking = Codec::copy32;
     double pack_factor = 1;
     double unpack_factor = 1;
     mpib_datatype datatype = MPIB_FLOAT32;
 };
-[[nodiscard]] Outcome<StagedPlan> plan_staged(const DeviceReduction& reduction);
+[[nodiscard]] Outcome<StagedFormat> staged_format(const DeviceReduction& reduction);
 
 }  // namespace mpi_bridge

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "reduce/names.hpp"
+#include "reduce/datatypes.hpp"
 
 #include <iterator>
 
-#include "reduce/datatypes.hpp"
 #include "reduce/table.hpp"
 
 namespace mpi_bridge {
