@@ -19,6 +19,10 @@ class ProcessSets;
 // The named, asynchronous operations of mpi_bridge_engine.h; the contracts are documented there.
 // Any thread may call any function.
 //
+// An operation becomes a request in negotiation/requests/, and requests become buckets in
+// negotiation/, by rounds or by the plan: state machines without threads. execute/ runs a bucket's
+// collectives on tensors, in host memory or on the device. The files here have the threads.
+//
 // Each process set is served by a ProcessSetEngine. The engine finds it, assigns process set ids,
 // and keeps what all process sets share: the first failure, and the shutdown. The first submission
 // starts the threads, or start().

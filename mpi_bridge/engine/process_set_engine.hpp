@@ -11,7 +11,7 @@
 namespace mpi_bridge {
 
 // The part of the engine that serves one process set. Its threads, its lock and its communicators
-// drive the state machines of negotiation/ and plan/.
+// drive the state machines of negotiation/.
 //
 // There are three channels, each with a communicator of its own:
 //

@@ -69,7 +69,7 @@ class DeviceExecution {
     // Kept to reuse their memory.
     std::vector<DevicePart> parts_;
     std::vector<DeviceNote> notes_;
-    std::vector<std::pair<void*, OwnRequest*>> latest_;  // the latest request of each stream
+    std::vector<std::pair<void*, OwnRequest*>> latest_;  // the latest one of each stream
 };
 
 }  // namespace mpi_bridge
