@@ -11,7 +11,7 @@
 #include "core/failure.hpp"
 #include "core/group.hpp"
 #include "core/waits.hpp"
-#include "transport/wait/patience.hpp"
+#include "transport/wait/spin_policy.hpp"
 
 namespace mpi_bridge {
 
@@ -45,9 +45,9 @@ struct Tag {
     }
 
     // How a thread waits for a message of this channel (Channel::number()).
-    [[nodiscard]] static constexpr Manner manner(std::uint32_t channel) {
-        return Channel::lane_of(channel) == Channel::Lane::messages ? Manner::blocks
-                                                                    : Manner::yields;
+    [[nodiscard]] static constexpr WaitMode wait_mode(std::uint32_t channel) {
+        return Channel::lane_of(channel) == Channel::Lane::messages ? WaitMode::blocks
+                                                                    : WaitMode::yields;
     }
 
     [[nodiscard]] static constexpr std::uint32_t low(std::uint32_t value, unsigned bits) {

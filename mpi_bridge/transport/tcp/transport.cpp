@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "transport/tcp/traffic.hpp"
-#include "transport/wait/patience.hpp"
+#include "transport/wait/spin_policy.hpp"
 #include "transport/wait/watch.hpp"
 
 namespace mpi_bridge {
@@ -162,7 +162,7 @@ Done TcpTransportImplementation::wait(Request request, Deadline deadline) {
             return !alive;
         };
         const Waits::Waiting waiting(options_.waits, operation.peer, operation.tag.lane());
-        if (!watch_.wait(lock, happened, deadline, Tag::manner(operation.tag.channel))) {
+        if (!watch_.wait(lock, happened, deadline, Tag::wait_mode(operation.tag.channel))) {
             return fail(MPIB_ERROR_TIMEOUT, "nothing happened");
         }
     }
@@ -199,7 +199,7 @@ Outcome<Transport::Arrival> TcpTransportImplementation::await_message(
         }
         return arrival != Arrival::late;
     };
-    (void)watch_.wait(lock, happened, deadline, Tag::manner(channel));
+    (void)watch_.wait(lock, happened, deadline, Tag::wait_mode(channel));
     traffic_.want_no_more(kind);
     --awaiting_;
     if (closed_) return fail(MPIB_ERROR_INTERNAL, "the transport is closed");

@@ -11,7 +11,7 @@
 
 #include "transport/ucx/network.hpp"
 #include "transport/ucx/peers.hpp"
-#include "transport/wait/patience.hpp"
+#include "transport/wait/spin_policy.hpp"
 #include "transport/wait/watch.hpp"
 
 namespace mpi_bridge {
@@ -354,7 +354,7 @@ Done UcxTransportImplementation::wait(Request request, Deadline deadline) {
         return !alive;
     };
     const Waits::Waiting waiting(waits_, operation.peer, operation.tag.lane());
-    if (!watch_->wait(lock, happened, deadline, Tag::manner(operation.tag.channel))) {
+    if (!watch_->wait(lock, happened, deadline, Tag::wait_mode(operation.tag.channel))) {
         return fail(MPIB_ERROR_TIMEOUT, "nothing happened");
     }
     if (!alive) return alive;
@@ -391,7 +391,7 @@ Outcome<Transport::Arrival> UcxTransportImplementation::await_message(
         }
         return arrival != Arrival::late;
     };
-    (void)watch_->wait(lock, happened, deadline, Tag::manner(channel));
+    (void)watch_->wait(lock, happened, deadline, Tag::wait_mode(channel));
     --awaiting_;
     if (worker_ == nullptr) return fail(MPIB_ERROR_INTERNAL, "the transport is closed");
     if (!alive) return pass_on(std::move(alive));

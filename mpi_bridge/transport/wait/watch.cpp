@@ -27,7 +27,7 @@ void give_way(std::unique_lock<std::mutex>& lock) {
 
 Watch::Watch(Source source, bool crowded)
     : source_(std::move(source)),
-      habit_(crowded),
+      policy_(crowded),
       interrupt_descriptor_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 Watch::~Watch() {
@@ -65,13 +65,13 @@ void Watch::rouse_all() {
 }
 
 bool Watch::wait(std::unique_lock<std::mutex>& lock, const Condition& happened, Deadline deadline,
-                 Manner manner) {
+                 WaitMode mode) {
     ++waiting_;
-    Patience patience(habit_, manner);
+    SpinWait spin(policy_, mode);
     bool sleeps = false;
     bool in_time = true;
     // What this thread waits for has hardly begun, so a first look would be in vain.
-    if (patience.gives_way() && !happened()) give_way(lock);
+    if (spin.gives_way() && !happened()) give_way(lock);
     while (!happened()) {
         const bool moved = look();
         if (happened()) break;
@@ -84,10 +84,10 @@ bool Watch::wait(std::unique_lock<std::mutex>& lock, const Condition& happened, 
             last_look_ = Clock::now();
         }
         if (moved) continue;
-        if (patience.next() == Patience::Next::block) {
+        if (spin.next() == SpinWait::Next::block) {
             sleeps = true;
             sleep(lock, happened, deadline);
-        } else if (patience.gives_way()) {
+        } else if (spin.gives_way()) {
             give_way(lock);
         } else if (waiting_ > 1) {
             // The other threads need the lock in order to look and post as well.
@@ -95,7 +95,7 @@ bool Watch::wait(std::unique_lock<std::mutex>& lock, const Condition& happened, 
             lock.lock();
         }
     }
-    patience.end();
+    spin.end();
     --waiting_;
     return in_time;
 }

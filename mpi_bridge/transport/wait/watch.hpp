@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/deadline.hpp"
-#include "transport/wait/patience.hpp"
+#include "transport/wait/spin_policy.hpp"
 
 namespace mpi_bridge {
 
@@ -52,7 +52,7 @@ class Watch {
     // has passed. `happened` is called with the mutex held, by other threads too, and must not call
     // back.
     [[nodiscard]] bool wait(std::unique_lock<std::mutex>& lock, const Condition& happened,
-                            Deadline deadline, Manner manner = Manner::yields);
+                            Deadline deadline, WaitMode mode = WaitMode::yields);
 
     // Looks once, without waiting. Returns true when something moved.
     bool look();
@@ -74,7 +74,7 @@ class Watch {
 
     std::mutex mutex_;
     Source source_;
-    LookingHabit habit_;
+    SpinPolicy policy_;
     int interrupt_descriptor_;
     bool polled_ = false;
     bool interrupted_ = false;  // the descriptor is readable

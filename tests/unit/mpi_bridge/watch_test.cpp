@@ -118,30 +118,30 @@ TEST(Watch, TheMutexIsFreeWhileAThreadWaits) {
     waiter.join();
 }
 
-TEST(LookingHabit, ACrowdedHostLooksBriefly) {
-    mpi_bridge::LookingHabit alone(false);
-    mpi_bridge::LookingHabit crowded(true);
-    EXPECT_EQ(alone.looks(), mpi_bridge::LookingHabit::many);
-    EXPECT_EQ(crowded.looks(), mpi_bridge::LookingHabit::few);
+TEST(SpinPolicy, ACrowdedHostLooksBriefly) {
+    mpi_bridge::SpinPolicy alone(false);
+    mpi_bridge::SpinPolicy crowded(true);
+    EXPECT_EQ(alone.polls(), mpi_bridge::SpinPolicy::many);
+    EXPECT_EQ(crowded.polls(), mpi_bridge::SpinPolicy::few);
 }
 
 // Breaks when a wait for a message yields to busy programs, which keep the processor for long.
-TEST(Patience, BlocksAtOnceOnACrowdedHostIfItsMannerSaysSo) {
-    mpi_bridge::LookingHabit crowded(true);
-    mpi_bridge::Patience blocks(crowded, mpi_bridge::Manner::blocks);
+TEST(SpinWait, BlocksAtOnceOnACrowdedHostIfItsModeSaysSo) {
+    mpi_bridge::SpinPolicy crowded(true);
+    mpi_bridge::SpinWait blocks(crowded, mpi_bridge::WaitMode::blocks);
     EXPECT_FALSE(blocks.gives_way());
-    EXPECT_EQ(blocks.next(), mpi_bridge::Patience::Next::block);
-    mpi_bridge::Patience yields(crowded);
+    EXPECT_EQ(blocks.next(), mpi_bridge::SpinWait::Next::block);
+    mpi_bridge::SpinWait yields(crowded);
     EXPECT_TRUE(yields.gives_way());
-    EXPECT_EQ(yields.next(), mpi_bridge::Patience::Next::look);
+    EXPECT_EQ(yields.next(), mpi_bridge::SpinWait::Next::poll);
     // Where there is room, it looks often.
-    mpi_bridge::LookingHabit alone(false);
-    mpi_bridge::Patience looks(alone, mpi_bridge::Manner::blocks);
-    EXPECT_EQ(looks.next(), mpi_bridge::Patience::Next::look);
+    mpi_bridge::SpinPolicy alone(false);
+    mpi_bridge::SpinWait looks(alone, mpi_bridge::WaitMode::blocks);
+    EXPECT_EQ(looks.next(), mpi_bridge::SpinWait::Next::poll);
 }
 
 // Breaks when the file of the kernel is misread: two busy threads on one processor must wait.
-TEST(LookingHabit, TheKernelTellsTheTimeWithoutAProcessor) {
+TEST(SpinPolicy, TheKernelTellsTheTimeWithoutAProcessor) {
     const auto before = mpi_bridge::time_without_processor();
     if (!before) GTEST_SKIP() << "/proc/thread-self/schedstat is not there";
     cpu_set_t here;

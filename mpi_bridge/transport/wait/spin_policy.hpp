@@ -24,17 +24,17 @@ namespace mpi_bridge {
 // times only. Linux 6.18 yields to jobs of other scheduling groups as well. Older schedulers may
 // not, so a few polls must not cost more than blocking. Whether others need the processor is learnt
 // from the time that this thread has waited for it. One thread at a time may use this object.
-class LookingHabit {
+class SpinPolicy {
   public:
     static constexpr int few = 20;  // some microseconds if the processor is free
     // Some hundred microseconds over TCP, whose polls are system calls, and some thirty over UCX.
     static constexpr int many = 200;
 
     // crowded: more ranks on this host than processors they may use.
-    explicit LookingHabit(bool crowded) : crowded_(crowded) {}
+    explicit SpinPolicy(bool crowded) : crowded_(crowded) {}
 
     // The number of polls for a wait that begins.
-    [[nodiscard]] int looks() {
+    [[nodiscard]] int polls() {
         if (crowded_) return few;
         if (short_waits_left_ == 0) return many;
         --short_waits_left_;
@@ -55,7 +55,7 @@ class LookingHabit {
 };
 
 // What a waiting thread does where others need the processor.
-enum class Manner {
+enum class WaitMode {
     // It yields the processor some times first: right for steps of a collective, whose ranks are
     // all under way, so that the processor soon comes back.
     yields,
@@ -66,34 +66,34 @@ enum class Manner {
 };
 
 // One wait.
-class Patience {
+class SpinWait {
   public:
-    enum class Next { look, block };
+    enum class Next { poll, block };
 
-    explicit Patience(LookingHabit& habit, Manner manner = Manner::yields)
-        : habit_(habit), looks_(habit.looks()) {
-        if (manner == Manner::blocks && looks_ == LookingHabit::few) looks_ = 0;
+    explicit SpinWait(SpinPolicy& policy, WaitMode mode = WaitMode::yields)
+        : policy_(policy), polls_(policy.polls()) {
+        if (mode == WaitMode::blocks && polls_ == SpinPolicy::few) polls_ = 0;
     }
 
     // To be called after each poll that found nothing.
     [[nodiscard]] Next next() {
-        if (looked_ == looks_) return Next::block;
-        ++looked_;
-        return Next::look;
+        if (polled_ == polls_) return Next::block;
+        ++polled_;
+        return Next::poll;
     }
 
     // Whether the caller should call sched_yield() before each poll.
-    [[nodiscard]] bool gives_way() const { return looks_ == LookingHabit::few; }
+    [[nodiscard]] bool gives_way() const { return polls_ == SpinPolicy::few; }
 
     // To be called when the wait has ended.
     void end() {
-        if (looked_ > LookingHabit::few) habit_.learn();
+        if (polled_ > SpinPolicy::few) policy_.learn();
     }
 
   private:
-    LookingHabit& habit_;
-    int looks_;
-    int looked_ = 0;
+    SpinPolicy& policy_;
+    int polls_;
+    int polled_ = 0;
 };
 
 }  // namespace mpi_bridge

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/wait/patience.hpp"
+#include "transport/wait/spin_policy.hpp"
 
 #include <array>
 #include <charconv>
@@ -45,7 +45,7 @@ bool ranks_exceed_processors(int local_size) {
     return local_size > CPU_COUNT(&usable);
 }
 
-void LookingHabit::learn() {
+void SpinPolicy::learn() {
     if (--waits_left_ > 0) return;
     const auto now = time_without_processor();
     if (now && before_ && *now - *before_ > wanted_by_others) {
