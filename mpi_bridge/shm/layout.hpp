@@ -11,13 +11,14 @@
 
 // The contents of the segment that the ranks of a node share.
 //
-//     Segment's header | Common | Desk of rank 0, 1, … | Bench of rank 0, 1, …
+//     Segment's header | Common | Slot of rank 0, 1, … | Staging buffer of rank 0, 1, …
 //
-// A desk holds what its rank tells the others; a bench holds the data that its rank has under way.
-// Rank 0 reserves everything up to the benches. Each rank reserves its own bench, so that it is in
-// the memory next to the rank's processor. No rank accesses another rank's bench before all ranks
-// have met for the first time, and from then on each part of a bench belongs to one rank at a time:
-// the number of the call or of the step says to which, and flags say when it is free.
+// A slot holds what its rank tells the others; a staging buffer holds the data that its rank has
+// under way. Rank 0 reserves everything up to the staging buffers. Each rank reserves its own
+// staging buffer, so that it is in the memory next to the rank's processor. No rank accesses
+// another rank's staging buffer before all ranks have met for the first time, and from then on each
+// part of a staging buffer belongs to one rank at a time: the number of the call or of the step
+// says to which, and flags say when it is free.
 //
 // Each flag has one writer. Flags of different writers are two cache lines apart, because
 // processors fetch lines in pairs. Flags are 32 bits wide, because a futex is, and they may wrap
@@ -33,17 +34,17 @@ static_assert(Flag::is_always_lock_free && sizeof(Flag) == 4);
 
 // What a rank tells the others at the start of a call. Each rank has two entries, used in turns.
 struct alignas(line_pair) Entry {
-    // The number of the call. Written last, by the desk's rank; read by all ranks.
+    // The number of the call. Written last, by the slot's rank; read by all ranks.
     Flag call;
     std::uint64_t agreement;  // digest of what all ranks must agree on
-    // The data itself if it fits, otherwise a Whereabouts.
+    // The data itself if it fits, otherwise a Location.
     std::byte payload[112];
 };
 static_assert(sizeof(Entry) == line_pair);
 constexpr std::size_t inline_bytes = sizeof Entry::payload;
 
 // Where a rank's buffers are: offsets in its shared heap, or `in_private` for private memory.
-struct Whereabouts {
+struct Location {
     static constexpr std::uint64_t in_private = ~std::uint64_t{0};
     std::uint64_t source = in_private;
     std::uint64_t target = in_private;
@@ -52,7 +53,7 @@ struct Whereabouts {
     [[nodiscard]] bool all_shared() const { return source_is_shared() && target != in_private; }
 };
 
-// Identifies a rank. Written by the desk's rank before its first entry, read by all ranks
+// Identifies a rank. Written by the slot's rank before its first entry, read by all ranks
 // afterwards.
 struct Identity {
     std::int64_t process;
@@ -62,15 +63,15 @@ struct Identity {
 
 enum class Presence : std::uint32_t { awaited, attached, departed };
 
-struct Desk {
+struct Slot {
     Entry entries[2];
-    // The number of steps that the rank has done since the segment was made. Written by the desk's
+    // The number of steps that the rank has done since the segment was made. Written by the slot's
     // rank, read by all ranks.
     alignas(line_pair) Flag progress;
-    // How many ranks sleep until a flag of this desk changes. Written by the sleepers and read by
-    // the desk's rank, which has to wake them.
+    // How many ranks sleep until a flag of this slot changes. Written by the sleepers and read by
+    // the slot's rank, which has to wake them.
     alignas(line_pair) Flag sleepers;
-    // A Presence. Written by the desk's rank, read by ranks that have waited for it in vain.
+    // A Presence. Written by the slot's rank, read by ranks that have waited for it in vain.
     alignas(line_pair) Flag presence;
     Identity identity;
 };
@@ -85,10 +86,10 @@ struct Breakage {
     char text[496];
 };
 
-// Lengths of the parts of a bench, chosen by rank 0.
+// Lengths of the parts of a staging buffer, chosen by rank 0.
 struct Measures {
     std::uint32_t ranks;
-    std::uint32_t flat_bytes;   // of one flat area; a bench has two, used in turns
+    std::uint32_t flat_bytes;   // of one flat area; a staging buffer has two, used in turns
     std::uint32_t piece_bytes;  // of one piece of a staged transfer
 
     // The size of one half of the stage, which holds one piece for each rank.
@@ -96,7 +97,7 @@ struct Measures {
         return static_cast<std::size_t>(ranks) * piece_bytes;
     }
     // Rounded up to a whole number of pages.
-    [[nodiscard]] std::size_t bench_bytes() const {
+    [[nodiscard]] std::size_t staging_bytes() const {
         return (2 * (flat_bytes + half_bytes()) + page - 1) / page * page;
     }
     static constexpr std::size_t page = 4096;
@@ -114,21 +115,21 @@ class Layout {
 
     [[nodiscard]] const Measures& measures() const { return measures_; }
     [[nodiscard]] Common& common() const { return common_of(memory_); }
-    [[nodiscard]] Desk& desk(int rank) const {
-        return *reinterpret_cast<Desk*>(memory_ + desks_at +
-                                        static_cast<std::size_t>(rank) * sizeof(Desk));
+    [[nodiscard]] Slot& slot(int rank) const {
+        return *reinterpret_cast<Slot*>(memory_ + slots_at +
+                                        static_cast<std::size_t>(rank) * sizeof(Slot));
     }
     // The flat area of a call, by the call's number. Two ranks exchange their areas after each use,
     // so that each writes where it has read last. A cache line that the writer has read last costs
     // a fraction of one that must be taken from another processor's cache.
     [[nodiscard]] std::byte* flat_area(int rank, std::uint32_t call) const {
         const bool exchanged = measures_.ranks == 2 && (call & 2U) != 0;
-        return memory_ + bench_at(measures_, exchanged ? 1 - rank : rank) +
+        return memory_ + staging_at(measures_, exchanged ? 1 - rank : rank) +
                std::size_t{call % 2} * measures_.flat_bytes;
     }
     // The half of the stage for a step, by the step's number.
     [[nodiscard]] std::byte* half(int rank, std::uint32_t step) const {
-        return memory_ + bench_at(measures_, rank) + 2UL * measures_.flat_bytes +
+        return memory_ + staging_at(measures_, rank) + 2UL * measures_.flat_bytes +
                std::size_t{step % 2} * measures_.half_bytes();
     }
     // In such a half: the piece that rank `from` has for rank `to`. A rank has none for itself, so
@@ -145,18 +146,18 @@ class Layout {
     [[nodiscard]] static Common& common_of(std::byte* memory) {
         return *reinterpret_cast<Common*>(memory + Segment::header_bytes);
     }
-    [[nodiscard]] static std::size_t bench_at(const Measures& measures, int rank) {
-        const std::size_t desks_end = desks_at + measures.ranks * sizeof(Desk);
-        return (desks_end + Measures::page - 1) / Measures::page * Measures::page +
-               static_cast<std::size_t>(rank) * measures.bench_bytes();
+    [[nodiscard]] static std::size_t staging_at(const Measures& measures, int rank) {
+        const std::size_t slots_end = slots_at + measures.ranks * sizeof(Slot);
+        return (slots_end + Measures::page - 1) / Measures::page * Measures::page +
+               static_cast<std::size_t>(rank) * measures.staging_bytes();
     }
     [[nodiscard]] static std::size_t bytes(const Measures& measures) {
-        return bench_at(measures, static_cast<int>(measures.ranks));
+        return staging_at(measures, static_cast<int>(measures.ranks));
     }
 
   private:
-    static constexpr std::size_t desks_at = Segment::header_bytes + sizeof(Common);
-    static_assert(desks_at % line_pair == 0);
+    static constexpr std::size_t slots_at = Segment::header_bytes + sizeof(Common);
+    static_assert(slots_at % line_pair == 0);
 
     std::byte* memory_;
     Measures measures_;

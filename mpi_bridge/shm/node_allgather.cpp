@@ -3,9 +3,10 @@
 // Allgather among the ranks of a node, and the barrier.
 //
 // Short parts are exchanged in entries or flat areas. Parts that are all in shared heaps are copied
-// from there. All other parts go through the benches in pieces: in each round every rank copies one
-// piece from each bench and puts the next piece of its own part on its own bench. A few ranks put a
-// copy for each rank, because a cache line costs less to write if only one other rank has read it.
+// from there. All other parts go through the staging buffers in pieces: in each round every rank
+// copies one piece from each staging buffer and puts the next piece of its own part in its own
+// staging buffer. A few ranks put a copy for each rank, because a cache line costs less to write if
+// only one other rank has read it.
 #include <algorithm>
 #include <cstring>
 

@@ -11,10 +11,11 @@
 //
 // Staged: slices are processed in rounds, one piece of each slice per round. In round i, which
 // begins when every rank has done step i, rank r
-//     copies the results of round i-1 from its bench to recv;
-//     reduces its own piece of round i from the parts that the others have put on their benches for
-//     it (its own part comes from `send`), and overwrites these parts with the result;
-//     puts its part of all pieces of round i+1 on its bench, for the ranks that reduce them;
+//     copies the results of round i-1 from its staging buffer to recv;
+//     reduces its own piece of round i from the parts that the others have put in their staging
+//     buffers for it (its own part comes from `send`), and overwrites these parts with the result;
+//     puts its part of all pieces of round i+1 in its staging buffer, for the ranks that reduce
+//     them;
 //     and has then done step i+1.
 // So a rank writes only to cache lines that it has read last. A line that other processors hold
 // costs several times as much to write.
@@ -22,8 +23,8 @@
 // none of its own.
 //
 // In place: a round writes to recv only where all ranks have already put their parts on their
-// benches. The exception is the rank's own piece: only this rank reads it from send, and it does so
-// before it writes the result.
+// staging buffers. The exception is the rank's own piece: only this rank reads it from send, and it
+// does so before it writes the result.
 #include <algorithm>
 #include <cstring>
 
@@ -76,7 +77,7 @@ Done NodeStage::allreduce_direct(const Reduction& reduction, std::size_t count) 
     const Slice slice = StageCut(count, size(), line / item, count).slice_of(rank());
     const std::size_t block = block_bytes / item;
     const auto target_of = [&](int peer) {
-        return heaps_[static_cast<std::size_t>(peer)].at(whereabouts(peer).target);
+        return heaps_[static_cast<std::size_t>(peer)].at(location(peer).target);
     };
     if (size() == 2) {
         const std::size_t offset = slice.offset * item;

@@ -3,10 +3,11 @@
 // Alltoall among the ranks of a node. It also serves as a gather or a scatter, where all other
 // parts are empty.
 //
-// In each round every rank copies a piece from each bench and puts the next pieces, one for each
-// rank, on its own bench. The entries tell the longest part of each rank, which determines the
-// number of rounds. Every piece starts with the length of the whole part that it belongs to, in a
-// cache line of its own: copies to and from unaligned places take several times as long.
+// In each round every rank copies a piece from each staging buffer and puts the next pieces, one
+// for each rank, in its own staging buffer. The entries tell the longest part of each rank, which
+// determines the number of rounds. Every piece starts with the length of the whole part that it
+// belongs to, in a cache line of its own: copies to and from unaligned places take several times as
+// long.
 #include <algorithm>
 #include <cstring>
 

@@ -3,10 +3,10 @@
 // Broadcast among the ranks of a node.
 //
 // Short data is in the root's entry or flat area. Long data that is in the root's shared heap is
-// copied from there by all ranks. Any other data goes through the root's bench in pieces, of which
-// two are under way: while the others copy one, the root puts the next. The root is ahead of the
-// others by one piece at most, because it puts piece i when all ranks have done step i, and so have
-// copied piece i-2. The others wait only for the root.
+// copied from there by all ranks. Any other data goes through the root's staging buffer in pieces,
+// of which two are under way: while the others copy one, the root puts the next. The root is ahead
+// of the others by one piece at most, because it puts piece i when all ranks have done step i, and
+// so have copied piece i-2. The others wait only for the root.
 #include <algorithm>
 #include <cstring>
 
@@ -36,7 +36,7 @@ Done NodeStage::broadcast(const Turn& turn, std::span<std::byte> data, int root)
             std::memcpy(data.data(), meeting_.flat_area(root), data.size());
         return {};
     }
-    shm::Whereabouts own;
+    shm::Location own;
     if (gives) own = locate(data.data(), data.size(), data.data(), data.size());
     const std::size_t most = longest_put();
     const auto piece = [&](std::size_t round) {
@@ -50,7 +50,7 @@ Done NodeStage::broadcast(const Turn& turn, std::span<std::byte> data, int root)
     if (gives && !own.all_shared()) put(0);
     if (auto met = meeting_.meet(agreement, std::as_bytes(std::span(&own, 1))); !met) return met;
 
-    const auto where = whereabouts(root);
+    const auto where = location(root);
     if (where.all_shared()) {
         if (!gives) {
             std::memcpy(data.data(), heaps_[static_cast<std::size_t>(root)].at(where.source),

@@ -13,11 +13,11 @@ namespace mpi_bridge {
 namespace {
 
 using shm::Common;
-using shm::Desk;
 using shm::Layout;
+using shm::Location;
 using shm::Measures;
+using shm::Slot;
 using shm::StageCut;
-using shm::Whereabouts;
 
 constexpr std::size_t line = 64;
 // One cache line of items in the widest accumulators, 16 bytes each; see reduce().
@@ -30,7 +30,8 @@ std::size_t round_up(std::size_t value, std::size_t unit) {
 // Measured for f32 sums with the benchmark shm_stage_bench, with 2, 3 and 4 ranks on two
 // processors. Two ranks read the same amount with either method, and the flat one saves a wait.
 // Among more ranks, each line of a flat area is in several caches, from which its writer must take
-// it back. Pieces should be long, but all ranks' benches together must stay in the shared cache.
+// it back. Pieces should be long, but all ranks' staging buffers together must stay in the shared
+// cache.
 Measures measures_for(const NodeStage::Options& options) {
     const auto ranks = static_cast<std::size_t>(options.size);
     std::size_t flat = options.flat_bytes;
@@ -83,8 +84,8 @@ Outcome<std::unique_ptr<NodeStage>> NodeStage::create(const Options& options) {
     const Measures measures = measures_for(options);
     auto segment = Segment::create(Layout::bytes(measures));
     if (!segment) return pass_on(std::move(segment));
-    const std::size_t desks_end = Layout::bench_at(measures, 0);
-    auto reserved = (*segment)->reserve(0, desks_end, "the ranks' flags");
+    const std::size_t slots_end = Layout::staging_at(measures, 0);
+    auto reserved = (*segment)->reserve(0, slots_end, "the ranks' flags");
     if (!reserved) return pass_on(std::move(reserved));
 
     std::byte* memory = (*segment)->memory();
@@ -92,7 +93,7 @@ Outcome<std::unique_ptr<NodeStage>> NodeStage::create(const Options& options) {
     new (&layout.common()) Common{};
     layout.common().measures = measures;
     for (int rank = 0; rank < options.size; ++rank)
-        new (&layout.desk(rank)) Desk{};
+        new (&layout.slot(rank)) Slot{};
     return attach(options, std::shared_ptr<Segment>(std::move(*segment)));
 }
 
@@ -135,8 +136,8 @@ Outcome<std::unique_ptr<NodeStage>> NodeStage::attach(const Options& options,
 
 Done NodeStage::move_in() {
     const Measures& measures = meeting_.layout().measures();
-    auto reserved = segment_->reserve(Layout::bench_at(measures, rank()), measures.bench_bytes(),
-                                      "a rank's transfers");
+    auto reserved = segment_->reserve(Layout::staging_at(measures, rank()),
+                                      measures.staging_bytes(), "a rank's transfers");
     if (!reserved) return reserved;
     return meeting_.attach(heap_ != nullptr ? heap_->ticket() : SharedHeap::Ticket{});
 }
@@ -174,7 +175,7 @@ Done NodeStage::introduce() {
     std::vector<CpuSet> cpus;
     cpus.reserve(static_cast<std::size_t>(size()));
     for (int peer = 0; peer < size(); ++peer) {
-        cpus.push_back(meeting_.layout().desk(peer).identity.cpus);
+        cpus.push_back(meeting_.layout().slot(peer).identity.cpus);
     }
     meeting_.set_crowded(is_crowded(cpus[static_cast<std::size_t>(rank())], cpus, cpu_quota()));
 
@@ -200,7 +201,7 @@ Done NodeStage::introduce() {
 Done NodeStage::map_heaps() {
     heaps_.reserve(static_cast<std::size_t>(size()));
     for (int peer = 0; peer < size(); ++peer) {
-        const SharedHeap::Ticket& theirs = meeting_.layout().desk(peer).identity.heap;
+        const SharedHeap::Ticket& theirs = meeting_.layout().slot(peer).identity.heap;
         if (theirs.process == 0) {
             return fail(MPIB_ERROR_INTERNAL, fmt::format("local rank {} has no shared heap", peer));
         }
@@ -215,8 +216,8 @@ Done NodeStage::map_heaps() {
     return {};
 }
 
-Whereabouts NodeStage::locate(const void* source, std::size_t source_bytes, const void* target,
-                              std::size_t target_bytes) const {
+Location NodeStage::locate(const void* source, std::size_t source_bytes, const void* target,
+                           std::size_t target_bytes) const {
     if (!direct_is_open_) return {};
     // An empty range has no place in the heap, so any offset will do.
     const auto from = source_bytes == 0 ? 0 : heap_->find(source, source_bytes);
@@ -225,14 +226,14 @@ Whereabouts NodeStage::locate(const void* source, std::size_t source_bytes, cons
     return {*from, *to};
 }
 
-Whereabouts NodeStage::whereabouts(int rank) const {
-    Whereabouts where;
+Location NodeStage::location(int rank) const {
+    Location where;
     std::memcpy(&where, meeting_.entry(rank).payload, sizeof where);
     return where;
 }
 
 Done NodeStage::show(std::uint64_t agreement, std::span<const std::byte> data, std::size_t longest,
-                     const Whereabouts& own, bool& direct) {
+                     const Location& own, bool& direct) {
     if (longest <= shm::inline_bytes) {
         auto met = meeting_.meet(agreement, data);
         if (!met) return met;

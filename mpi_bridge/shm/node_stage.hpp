@@ -141,27 +141,29 @@ class NodeStage {
     [[nodiscard]] Done map_heaps();
 
     // Calls meeting_.meet(). If this rank's buffers are private, fill() first puts its data on its
-    // bench. Afterwards `direct` says whether all ranks' buffers are in shared heaps; if so,
-    // shown_[r] is rank r's source. Otherwise all ranks' data is on their benches and may be read.
+    // staging buffer. Afterwards `direct` says whether all ranks' buffers are in shared heaps; if
+    // so, shown_[r] is rank r's source. Otherwise all ranks' data is in their staging buffers and
+    // may be read.
     template <typename Fill>
-    [[nodiscard]] Done meet(std::uint64_t agreement, const shm::Whereabouts& own, Fill fill,
+    [[nodiscard]] Done meet(std::uint64_t agreement, const shm::Location& own, Fill fill,
                             bool& direct);
-    [[nodiscard]] shm::Whereabouts locate(const void* source, std::size_t source_bytes,
-                                          const void* target, std::size_t target_bytes) const;
-    [[nodiscard]] shm::Whereabouts whereabouts(int rank) const;
+    [[nodiscard]] shm::Location locate(const void* source, std::size_t source_bytes,
+                                       const void* target, std::size_t target_bytes) const;
+    [[nodiscard]] shm::Location location(int rank) const;
 
     // The flat exchange: afterwards shown_[r] is where rank r's data is. No rank shows more than
     // `longest` bytes, which is the same number on all ranks.
     [[nodiscard]] Done show(std::uint64_t agreement, std::span<const std::byte> data,
-                            std::size_t longest, const shm::Whereabouts& own, bool& direct);
+                            std::size_t longest, const shm::Location& own, bool& direct);
     [[nodiscard]] bool is_flat(std::size_t bytes) const {
         return bytes <= meeting_.layout().measures().flat_bytes;
     }
 
-    // The staged exchange. put_pieces() puts this rank's parts of a round's pieces on its bench,
-    // for the ranks that reduce them. find_pieces() sets block_ to the sources of this rank's own
-    // piece, which were put on the benches in step `step`. `data` is the whole vector, and `place`
-    // one_way or answered: whether the rank that reduces a piece overwrites it with the results.
+    // The staged exchange. put_pieces() puts this rank's parts of a round's pieces in its staging
+    // buffer, for the ranks that reduce them. find_pieces() sets block_ to the sources of this
+    // rank's own piece, which were put in the staging buffers in step `step`. `data` is the whole
+    // vector, and `place` one_way or answered: whether the rank that reduces a piece overwrites it
+    // with the results.
     using Place = std::byte* (shm::Layout::*)(int from, int to, std::uint32_t step) const;
     static constexpr Place one_way = &shm::Layout::piece_in_turn;
     static constexpr Place answered = &shm::Layout::piece;
@@ -170,8 +172,8 @@ class NodeStage {
     [[nodiscard]] Slice find_pieces(const shm::StageCut& cut, std::size_t round, std::uint32_t step,
                                     const std::byte* data, std::size_t element_bytes, Place place);
     // What all other ranks read: put_for_all() puts at most longest_put() bytes on this rank's
-    // bench, and take_from() copies what a rank put in step `step`. Among a few ranks each gets a
-    // copy of its own, which it overwrites if `place` is answered.
+    // staging buffer, and take_from() copies what a rank put in step `step`. Among a few ranks each
+    // gets a copy of its own, which it overwrites if `place` is answered.
     [[nodiscard]] std::size_t longest_put() const;
     void put_for_all(std::span<const std::byte> data, Place place);
     void take_from(int peer, std::uint32_t step, std::span<std::byte> data, Place place);
@@ -203,8 +205,7 @@ class NodeStage {
 };
 
 template <typename Fill>
-Done NodeStage::meet(std::uint64_t agreement, const shm::Whereabouts& own, Fill fill,
-                     bool& direct) {
+Done NodeStage::meet(std::uint64_t agreement, const shm::Location& own, Fill fill, bool& direct) {
     const bool shared = own.all_shared();
     if (!shared) fill();
     auto met = meeting_.meet(agreement, std::as_bytes(std::span(&own, 1)));
@@ -212,13 +213,13 @@ Done NodeStage::meet(std::uint64_t agreement, const shm::Whereabouts& own, Fill 
     int sharing = 0;
     if (direct_is_open_) {
         for (int peer = 0; peer < size(); ++peer)
-            sharing += whereabouts(peer).all_shared() ? 1 : 0;
+            sharing += location(peer).all_shared() ? 1 : 0;
     }
     direct = sharing == size();
     if (direct) {
         for (int peer = 0; peer < size(); ++peer) {
             const auto place = static_cast<std::size_t>(peer);
-            shown_[place] = heaps_[place].at(whereabouts(peer).source);
+            shown_[place] = heaps_[place].at(location(peer).source);
         }
         return {};
     }
@@ -226,8 +227,8 @@ Done NodeStage::meet(std::uint64_t agreement, const shm::Whereabouts& own, Fill 
         meeting_.count_meeting();
         return {};
     }
-    // Some ranks have not put their data on their benches yet, because they hoped for the direct
-    // method. They do it now.
+    // Some ranks have not put their data in their staging buffers yet, because they hoped for the
+    // direct method. They do it now.
     if (shared) fill();
     meeting_.advance();
     return meeting_.await_all();

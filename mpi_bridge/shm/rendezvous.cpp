@@ -36,7 +36,7 @@ inline void relax() {
 Rendezvous::Rendezvous(std::shared_ptr<Segment> segment, const Layout& layout, Options options)
     : segment_(std::move(segment)),
       layout_(layout),
-      own_desk_(&layout_.desk(options.rank)),
+      own_slot_(&layout_.slot(options.rank)),
       ranks_(std::move(options.ranks)),
       waits_(ranks_.empty() ? nullptr : options.waits),
       lane_(options.lane),
@@ -48,16 +48,16 @@ Rendezvous::Rendezvous(std::shared_ptr<Segment> segment, const Layout& layout, O
 
 Rendezvous::~Rendezvous() {
     if (process_ != ::getpid()) return;
-    auto& presence = own_desk().presence;
+    auto& presence = own_slot().presence;
     presence.store(static_cast<std::uint32_t>(Presence::departed), std::memory_order_release);
     wake();
 }
 
 Done Rendezvous::attach(const SharedHeap::Ticket& heap) {
     if (auto locked = segment_->lock(rank_); !locked) return locked;
-    own_desk().identity = Identity{process_, heap, usable_cpus()};
-    own_desk().progress.store(steps_, std::memory_order_relaxed);
-    own_desk().presence.store(static_cast<std::uint32_t>(Presence::attached),
+    own_slot().identity = Identity{process_, heap, usable_cpus()};
+    own_slot().progress.store(steps_, std::memory_order_relaxed);
+    own_slot().presence.store(static_cast<std::uint32_t>(Presence::attached),
                               std::memory_order_release);
     return {};
 }
@@ -74,7 +74,7 @@ Done Rendezvous::begin(const Turn& turn) {
 }
 
 Done Rendezvous::meet(std::uint64_t digest, std::span<const std::byte> payload) {
-    Entry& own = own_desk().entries[call_ % 2];
+    Entry& own = own_slot().entries[call_ % 2];
     if (!payload.empty()) std::memcpy(own.payload, payload.data(), payload.size());
     own.agreement = digest;
     own.call.store(call_, std::memory_order_release);
@@ -105,8 +105,8 @@ Done Rendezvous::await_rank(int rank) {
 }
 
 Flag& Rendezvous::flag(int rank, Goal goal) const {
-    Desk& desk = layout_.desk(rank);
-    return goal.kind == Goal::arrival ? desk.entries[goal.value % 2].call : desk.progress;
+    Slot& slot = layout_.slot(rank);
+    return goal.kind == Goal::arrival ? slot.entries[goal.value % 2].call : slot.progress;
 }
 
 bool Rendezvous::reached(int rank, Goal goal) const {
@@ -161,23 +161,23 @@ Done Rendezvous::await_patiently(Goal goal, int first, int last) {
 void Rendezvous::sleep(int rank, Goal goal, Deadline deadline) {
     const auto left =
         std::chrono::duration_cast<std::chrono::nanoseconds>(deadline.when() - Clock::now());
-    Desk& desk = layout_.desk(rank);
+    Slot& slot = layout_.slot(rank);
     Flag& word = flag(rank, goal);
-    desk.sleepers.fetch_add(1, std::memory_order_acq_rel);
+    slot.sleepers.fetch_add(1, std::memory_order_acq_rel);
     const std::uint32_t seen = word.load(std::memory_order_acquire);
     if (!reached(rank, goal) && left.count() > 0) {
         futex_wait(word, seen, std::min<std::chrono::nanoseconds>(left, longest_sleep));
     }
-    desk.sleepers.fetch_sub(1, std::memory_order_acq_rel);
+    slot.sleepers.fetch_sub(1, std::memory_order_acq_rel);
 }
 
 Done Rendezvous::look_for_trouble(Goal goal, int first, int last, Deadline deadline) {
     for (int peer = first; peer < last; ++peer) {
-        Desk& desk = layout_.desk(peer);
-        const auto presence = static_cast<Presence>(desk.presence.load(std::memory_order_acquire));
+        Slot& slot = layout_.slot(peer);
+        const auto presence = static_cast<Presence>(slot.presence.load(std::memory_order_acquire));
         if (presence == Presence::awaited || reached(peer, goal)) continue;
         const bool gone =
-            desk.identity.process != process_ && !segment_->is_locked_by_another(peer);
+            slot.identity.process != process_ && !segment_->is_locked_by_another(peer);
         if (presence != Presence::departed && !gone) continue;
         // The rank may have done its part before it went.
         if (reached(peer, goal)) continue;
@@ -196,9 +196,9 @@ Done Rendezvous::look_for_trouble(Goal goal, int first, int last, Deadline deadl
 }
 
 void Rendezvous::wake_sleepers() {
-    for (Entry& entry : own_desk().entries)
+    for (Entry& entry : own_slot().entries)
         futex_wake_all(entry.call);
-    futex_wake_all(own_desk().progress);
+    futex_wake_all(own_slot().progress);
 }
 
 tl::unexpected<Failure> Rendezvous::break_off(Failure failure) {
@@ -213,9 +213,9 @@ tl::unexpected<Failure> Rendezvous::break_off(Failure failure) {
         breakage.state.store(Breakage::described, std::memory_order_release);
         // Sleepers would notice within a slice, but there is no reason to make them wait for that.
         for (int peer = 0; peer < size_; ++peer) {
-            for (Entry& entry : layout_.desk(peer).entries)
+            for (Entry& entry : layout_.slot(peer).entries)
                 futex_wake_all(entry.call);
-            futex_wake_all(layout_.desk(peer).progress);
+            futex_wake_all(layout_.slot(peer).progress);
         }
     }
     return tl::unexpected(std::move(failure));
@@ -244,12 +244,12 @@ std::string Rendezvous::where() const {
 }
 
 std::string Rendezvous::name_of(int rank) const {
-    const Desk& desk = layout_.desk(rank);
-    if (desk.presence.load(std::memory_order_acquire) ==
+    const Slot& slot = layout_.slot(rank);
+    if (slot.presence.load(std::memory_order_acquire) ==
         static_cast<std::uint32_t>(Presence::awaited)) {
         return fmt::format("local rank {} (not attached yet)", rank);
     }
-    return fmt::format("local rank {} (process {})", rank, desk.identity.process);
+    return fmt::format("local rank {} (process {})", rank, slot.identity.process);
 }
 
 }  // namespace mpi_bridge::shm

@@ -24,17 +24,17 @@
 // every rank has begun call c+1 and so has finished reading the entries of call c.
 //
 // Steps. Within a call, ranks proceed in steps, the same number on all ranks; `progress` counts the
-// steps since the segment was made. Data that a rank puts on its bench in step s (counted before
-// advance()) goes into half s % 2. Every algorithm keeps these rules:
+// steps since the segment was made. Data that a rank puts in its staging buffer in step s (counted
+// before advance()) goes into half s % 2. Every algorithm keeps these rules:
 //   1. A rank puts data into half s % 2 only when all ranks have done s steps.
 //   2. Data of step s is read by others once the progress of the rank that put it there is above s.
 //   3. A rank that has to read data of step s does so before it advances to s+2.
 // So data is never overwritten before it was read: the next data in the same half is put there in
 // step s+2. By (1) every rank has then advanced to s+2, and so, by (3), every rank has read.
-// Results that are put on the bench between two steps, while `progress` is s+1, are data of step s
-// too. They become readable at progress s+2 and are read before s+3, one step later than other data
-// of their half. Within a call nobody else writes to their places before that. A call that ends by
-// reading results skips a step, so that the next call begins with the other half.
+// Results that are put in the staging buffer between two steps, while `progress` is s+1, are data
+// of step s too. They become readable at progress s+2 and are read before s+3, one step later than
+// other data of their half. Within a call nobody else writes to their places before that. A call
+// that ends by reading results skips a step, so that the next call begins with the other half.
 //
 // Memory order. A flag is written with release after the data, and read with acquire before the
 // data. No other operation provides any order: the payload is plain memory.
@@ -89,7 +89,7 @@ class Rendezvous {
     void set_crowded(bool crowded) { spins_ = crowded ? 0 : spins; }
 
     // Starts a call on this rank; fails if the segment is broken. The messages of this call contain
-    // what `turn` says. After this, the bench may be filled.
+    // what `turn` says. After this, the staging buffer may be filled.
     [[nodiscard]] Done begin(const Turn& turn);
 
     // Exchanges entries: afterwards all ranks have begun this call, and entry() returns theirs. If
@@ -97,7 +97,7 @@ class Rendezvous {
     // is at most inline_bytes long.
     [[nodiscard]] Done meet(std::uint64_t digest, std::span<const std::byte> payload);
     [[nodiscard]] const Entry& entry(int rank) const {
-        return layout_.desk(rank).entries[call_ % 2];
+        return layout_.slot(rank).entries[call_ % 2];
     }
     // The flat area of a rank for the current call.
     [[nodiscard]] std::byte* flat_area(int rank) const { return layout_.flat_area(rank, call_); }
@@ -106,16 +106,17 @@ class Rendezvous {
     // Tells the others that this rank has done one more step.
     void advance() {
         ++steps_;
-        own_desk().progress.store(steps_, std::memory_order_release);
+        own_slot().progress.store(steps_, std::memory_order_release);
     }
     // Counts the meeting of this call as a step of all ranks, which covers what was put on the
-    // benches before it. Any further steps must be counted by advance(). The flag is not written
-    // each time, because no rank waits for it. But it is written once in a while: it must not fall
-    // so far behind that the difference to the number of steps loses its sign, see reached().
+    // staging buffers before it. Any further steps must be counted by advance(). The flag is not
+    // written each time, because no rank waits for it. But it is written once in a while: it must
+    // not fall so far behind that the difference to the number of steps loses its sign, see
+    // reached().
     void count_meeting() {
         common_steps_ = ++steps_;
         if (steps_ % largest_lag == 0) {
-            own_desk().progress.store(steps_, std::memory_order_release);
+            own_slot().progress.store(steps_, std::memory_order_release);
         }
     }
     // Counts a step in which nothing is done, so that the next pieces are put into the half of the
@@ -129,7 +130,7 @@ class Rendezvous {
     // Wakes the ranks that sleep on this rank's flags. Needed only after an advance() that is not
     // followed by a wait in the same call.
     void wake() {
-        if (own_desk().sleepers.fetch_add(0, std::memory_order_acq_rel) != 0) wake_sleepers();
+        if (own_slot().sleepers.fetch_add(0, std::memory_order_acq_rel) != 0) wake_sleepers();
     }
 
     // Ends the use of the segment for all ranks, naming this rank as the one that failed, and
@@ -140,7 +141,7 @@ class Rendezvous {
     [[nodiscard]] std::string where() const;
 
   private:
-    // The condition that a rank is awaited for: a flag of its desk reaches a value, that of its
+    // The condition that a rank is awaited for: a flag of its slot reaches a value, that of its
     // entry for the call or that of its progress.
     struct Goal {
         enum Kind { arrival, progress } kind;
@@ -161,7 +162,7 @@ class Rendezvous {
     }
     void wake_sleepers();
 
-    [[nodiscard]] Desk& own_desk() const { return *own_desk_; }
+    [[nodiscard]] Slot& own_slot() const { return *own_slot_; }
 
     // How many steps a rank's `progress` flag may be behind its count, at most.
     static constexpr std::uint32_t largest_lag = 1024;
@@ -172,7 +173,7 @@ class Rendezvous {
 
     std::shared_ptr<Segment> segment_;
     Layout layout_;
-    Desk* own_desk_;
+    Slot* own_slot_;
     std::vector<int> ranks_;
     Waits* waits_;
     Waits::Lane lane_;

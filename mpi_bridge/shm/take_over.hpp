@@ -7,10 +7,10 @@
 
 namespace mpi_bridge::shm {
 
-// Copies what another rank has put on a bench, and writes to each of its cache lines. A processor
-// that reads a line and then writes to it gets the line for itself. The rank that puts the next
-// data there would otherwise have to take the line from two caches, which costs several times as
-// much. This is only for data that no other rank reads, and destroys it.
+// Copies what another rank has put in a staging buffer, and writes to each of its cache lines. A
+// processor that reads a line and then writes to it gets the line for itself. The rank that puts
+// the next data there would otherwise have to take the line from two caches, which costs several
+// times as much. This is only for data that no other rank reads, and destroys it.
 inline void copy_and_take_over(std::byte* to, std::byte* from, std::size_t length) {
     constexpr std::size_t line = 64;
     // A block stays in the first-level cache while it is copied and written.

@@ -21,12 +21,13 @@ using testing::StartsWith;
 constexpr std::size_t short_count = 4;    // flat
 constexpr std::size_t long_count = 9000;  // staged, several rounds
 
-Done sum(Seat& seat, std::size_t count, Seconds patience = Seconds(60), std::uint64_t digest = 0) {
+Done sum(Member& member, std::size_t count, Seconds patience = Seconds(60),
+         std::uint64_t digest = 0) {
     std::vector<float> data(count, 1.0F);
     auto* const place = reinterpret_cast<std::byte*>(data.data());
-    return seat.stage.allreduce({"sum of gradients", digest, patience},
-                                *mpi_bridge::find_reduction(MPIB_FLOAT32, MPIB_SUM), place, place,
-                                count);
+    return member.stage.allreduce({"sum of gradients", digest, patience},
+                                  *mpi_bridge::find_reduction(MPIB_FLOAT32, MPIB_SUM), place, place,
+                                  count);
 }
 
 // "status: text" of the first failure, "" if there is none.
@@ -40,10 +41,10 @@ std::string status(mpib_status status) {
 
 TEST(NodeStage, NoticesAKilledRank) {
     for (const std::size_t count : {short_count, long_count}) {
-        const auto body = [&](Seat& seat) -> std::string {
+        const auto body = [&](Member& member) -> std::string {
             for (int call = 0;; ++call) {
-                if (call == 20 && seat.stage.rank() == 1) ::raise(SIGKILL);
-                if (const auto done = sum(seat, count); !done) return outcome(done);
+                if (call == 20 && member.stage.rank() == 1) ::raise(SIGKILL);
+                if (const auto done = sum(member, count); !done) return outcome(done);
             }
         };
         const auto results = in_processes({3, false}, body);
@@ -59,11 +60,11 @@ TEST(NodeStage, NoticesAKilledRank) {
 
 TEST(NodeStage, NoticesARankThatIsKilledWhileItSleeps) {
     // Rank 0 does not come; rank 1 sleeps in the call when it is killed.
-    const auto body = [](Seat& seat) -> std::string {
-        if (const auto done = sum(seat, short_count); !done) return outcome(done);
-        if (seat.stage.rank() == 1) ::alarm(1);
-        if (seat.stage.rank() == 0) ::usleep(1'500'000);
-        return outcome(sum(seat, long_count));
+    const auto body = [](Member& member) -> std::string {
+        if (const auto done = sum(member, short_count); !done) return outcome(done);
+        if (member.stage.rank() == 1) ::alarm(1);
+        if (member.stage.rank() == 0) ::usleep(1'500'000);
+        return outcome(sum(member, long_count));
     };
     const auto results = in_processes({3, false}, body);
     EXPECT_EQ(results[1], "signal 14");
@@ -72,14 +73,14 @@ TEST(NodeStage, NoticesARankThatIsKilledWhileItSleeps) {
 }
 
 TEST(NodeStage, NoticesARankThatLeftTooEarly) {
-    const auto body = [](Seat& seat) -> std::string {
-        if (const auto done = sum(seat, short_count); !done) return outcome(done);
-        if (seat.stage.rank() == 2) {
-            seat.leave();
+    const auto body = [](Member& member) -> std::string {
+        if (const auto done = sum(member, short_count); !done) return outcome(done);
+        if (member.stage.rank() == 2) {
+            member.leave();
             ::usleep(300'000);
             return {};
         }
-        return outcome(sum(seat, short_count));
+        return outcome(sum(member, short_count));
     };
     const auto results = in_processes({3, false}, body);
     EXPECT_EQ(results[2], "");
@@ -88,9 +89,9 @@ TEST(NodeStage, NoticesARankThatLeftTooEarly) {
 }
 
 TEST(NodeStage, GivesUpOnAStoppedRankWhenItsPatienceEnds) {
-    const auto body = [](Seat& seat) -> std::string {
-        if (const auto done = sum(seat, long_count); !done) return outcome(done);
-        if (seat.stage.rank() == 1) {
+    const auto body = [](Member& member) -> std::string {
+        if (const auto done = sum(member, long_count); !done) return outcome(done);
+        if (member.stage.rank() == 1) {
             // Somebody has to let it go on when the others have given up.
             const pid_t stopped = ::getpid();
             if (::fork() == 0) {
@@ -101,7 +102,7 @@ TEST(NodeStage, GivesUpOnAStoppedRankWhenItsPatienceEnds) {
             ::raise(SIGSTOP);
             ::wait(nullptr);
         }
-        return outcome(sum(seat, long_count, Seconds(0.5)));
+        return outcome(sum(member, long_count, Seconds(0.5)));
     };
     const auto results = in_processes({2, false}, body);
     EXPECT_THAT(results[0],
@@ -113,34 +114,34 @@ TEST(NodeStage, GivesUpOnAStoppedRankWhenItsPatienceEnds) {
 }
 
 TEST(NodeStage, TellsEveryRankOfAMismatch) {
-    const auto other_count = [](Seat& seat) {
-        return outcome(sum(seat, seat.stage.rank() == 1 ? long_count : short_count));
+    const auto other_count = [](Member& member) {
+        return outcome(sum(member, member.stage.rank() == 1 ? long_count : short_count));
     };
     EXPECT_THAT(in_processes({3, false}, other_count),
                 Each(AllOf(StartsWith(status(MPIB_ERROR_MISMATCH)), HasSubstr("local rank 1"),
                            HasSubstr("of 3"))));
-    const auto other_digest = [](Seat& seat) {
-        return outcome(sum(seat, short_count, Seconds(60), seat.stage.rank() == 1 ? 1 : 2));
+    const auto other_digest = [](Member& member) {
+        return outcome(sum(member, short_count, Seconds(60), member.stage.rank() == 1 ? 1 : 2));
     };
     EXPECT_THAT(in_processes({2, false}, other_digest),
                 Each(AllOf(StartsWith(status(MPIB_ERROR_MISMATCH)), HasSubstr("local rank 0"),
                            HasSubstr("local rank 1"))));
-    const auto other_root = [](Seat& seat) {
+    const auto other_root = [](Member& member) {
         std::byte data[8] = {};
-        return outcome(seat.stage.broadcast(turn("broadcast"), data, seat.stage.rank()));
+        return outcome(member.stage.broadcast(turn("broadcast"), data, member.stage.rank()));
     };
     EXPECT_THAT(in_processes({2, false}, other_root),
                 Each(StartsWith(status(MPIB_ERROR_MISMATCH))));
 }
 
 TEST(NodeStage, FailsForAllWhenOneRankAbandonsIt) {
-    const auto body = [](Seat& seat) -> std::string {
-        if (const auto done = sum(seat, short_count); !done) return outcome(done);
-        if (seat.stage.rank() == 0) {
+    const auto body = [](Member& member) -> std::string {
+        if (const auto done = sum(member, short_count); !done) return outcome(done);
+        if (member.stage.rank() == 0) {
             ::usleep(200'000);  // the others sleep by now
-            seat.stage.abandon("the network is down");
+            member.stage.abandon("the network is down");
         }
-        return outcome(sum(seat, long_count));
+        return outcome(sum(member, long_count));
     };
     EXPECT_THAT(in_processes({3, false}, body),
                 Each(AllOf(StartsWith(status(MPIB_ERROR_PEER_LOST)), HasSubstr("local rank 0"),
@@ -148,9 +149,9 @@ TEST(NodeStage, FailsForAllWhenOneRankAbandonsIt) {
 }
 
 TEST(NodeStage, StaysBroken) {
-    const auto body = [](Seat& seat) -> std::string {
-        const auto first = sum(seat, seat.stage.rank() == 1 ? long_count : short_count);
-        const auto second = sum(seat, short_count);
+    const auto body = [](Member& member) -> std::string {
+        const auto first = sum(member, member.stage.rank() == 1 ? long_count : short_count);
+        const auto second = sum(member, short_count);
         return first ? "no failure" : outcome(second);
     };
     EXPECT_THAT(in_processes({2, false}, body),
@@ -158,16 +159,16 @@ TEST(NodeStage, StaysBroken) {
 }
 
 TEST(NodeStage, IsNotEndedByAForkedChild) {
-    const auto body = [](Seat& seat) -> std::string {
+    const auto body = [](Member& member) -> std::string {
         for (int call = 0; call < 5; ++call) {
-            if (const auto done = sum(seat, long_count); !done) return outcome(done);
+            if (const auto done = sum(member, long_count); !done) return outcome(done);
             const pid_t child = ::fork();
             if (child == 0) {
-                seat.leave();
+                member.leave();
                 std::_Exit(0);
             }
             ::waitpid(child, nullptr, 0);
-            ::usleep(static_cast<unsigned>(seat.stage.rank()) * 150'000);  // look at each other
+            ::usleep(static_cast<unsigned>(member.stage.rank()) * 150'000);  // look at each other
         }
         return {};
     };

@@ -30,9 +30,9 @@ std::vector<std::size_t> counts_around_thresholds(std::size_t item, int ranks) {
 
 // Every datatype and operation, with counts that do not divide. Many ranks take a share of the
 // pairs only: each of them computes everybody's data, and few processors do it for all.
-std::string check_all_reductions(Seat& seat, const Placement& place) {
+std::string check_all_reductions(Member& member, const Placement& place) {
     std::uint64_t seed = 0;
-    const auto share = static_cast<std::uint64_t>(seat.stage.size() > 3 ? 4 : 1);
+    const auto share = static_cast<std::uint64_t>(member.stage.size() > 3 ? 4 : 1);
     for (const auto datatype : all_datatypes) {
         for (const auto op : all_ops) {
             if (++seed % share != 0) continue;
@@ -40,9 +40,9 @@ std::string check_all_reductions(Seat& seat, const Placement& place) {
                 using T = decltype(type);
                 for (const std::size_t bytes : {40UL, 250UL, 9001UL}) {
                     const Case item{turn("every pair"), datatype, op, bytes / sizeof(T), seed};
-                    auto text = check_allreduce<T>(seat, item, place);
-                    if (text.empty()) text = check_partial<T>(seat, item, place, -1);
-                    if (text.empty()) text = check_partial<T>(seat, item, place, 0);
+                    auto text = check_allreduce<T>(member, item, place);
+                    if (text.empty()) text = check_partial<T>(member, item, place, -1);
+                    if (text.empty()) text = check_partial<T>(member, item, place, 0);
                     if (!text.empty()) return text;
                 }
                 return std::string();
@@ -53,22 +53,22 @@ std::string check_all_reductions(Seat& seat, const Placement& place) {
     return {};
 }
 
-std::string check_all_lengths(Seat& seat, const Placement& place) {
+std::string check_all_lengths(Member& member, const Placement& place) {
     std::uint64_t seed = 0;
-    const int last = seat.stage.size() - 1;
-    for (const std::size_t count : counts_around_thresholds(4, seat.stage.size())) {
+    const int last = member.stage.size() - 1;
+    for (const std::size_t count : counts_around_thresholds(4, member.stage.size())) {
         const Case item{turn("every length"), MPIB_FLOAT32, MPIB_SUM, count, ++seed};
-        auto text = check_allreduce<float>(seat, item, place);
-        if (text.empty()) text = check_partial<float>(seat, item, place, -1);
-        if (text.empty()) text = check_partial<float>(seat, item, place, last);
+        auto text = check_allreduce<float>(member, item, place);
+        if (text.empty()) text = check_partial<float>(member, item, place, -1);
+        if (text.empty()) text = check_partial<float>(member, item, place, last);
         if (!text.empty()) return text;
     }
-    for (const std::size_t count : counts_around_thresholds(1, seat.stage.size())) {
+    for (const std::size_t count : counts_around_thresholds(1, member.stage.size())) {
         const Case item{turn("every length"), MPIB_INT8, MPIB_AVERAGE, count, ++seed};
-        auto text = check_partial<std::int8_t>(seat, item, place, last);
-        if (text.empty()) text = check_broadcast(seat, item, place, last);
-        if (text.empty()) text = check_allgather(seat, item, place);
-        if (text.empty()) text = check_alltoall(seat, item, place);
+        auto text = check_partial<std::int8_t>(member, item, place, last);
+        if (text.empty()) text = check_broadcast(member, item, place, last);
+        if (text.empty()) text = check_allgather(member, item, place);
+        if (text.empty()) text = check_alltoall(member, item, place);
         if (!text.empty()) return text;
     }
     return {};
@@ -82,18 +82,19 @@ class NodeStageOf : public testing::TestWithParam<int> {
 TEST_P(NodeStageOf, ReducesEveryDatatypeByEveryOperation) {
     for (const bool in_place : {false, true}) {
         const Placement place{false, false, in_place, 1};
-        EXPECT_THAT(in_processes(group(false),
-                                 [&](Seat& seat) { return check_all_reductions(seat, place); }),
-                    Each(""));
+        EXPECT_THAT(
+            in_processes(group(false),
+                         [&](Member& member) { return check_all_reductions(member, place); }),
+            Each(""));
     }
 }
 
 TEST_P(NodeStageOf, ReducesWithoutCopyingInSharedHeaps) {
     for (const bool in_place : {false, true}) {
         const Placement place{true, true, in_place, 0};
-        const auto body = [&](Seat& seat) {
-            auto text = check_all_reductions(seat, place);
-            return text.empty() ? seat.stage.why_not_direct() : text;
+        const auto body = [&](Member& member) {
+            auto text = check_all_reductions(member, place);
+            return text.empty() ? member.stage.why_not_direct() : text;
         };
         EXPECT_THAT(in_processes(group(true), body), Each(""));
     }
@@ -102,20 +103,20 @@ TEST_P(NodeStageOf, ReducesWithoutCopyingInSharedHeaps) {
 TEST_P(NodeStageOf, IsRightAroundEveryThreshold) {
     for (const bool shared : {false, true}) {
         const Placement place{shared, shared, false, 3};
-        EXPECT_THAT(
-            in_processes(group(true), [&](Seat& seat) { return check_all_lengths(seat, place); }),
-            Each(""));
+        EXPECT_THAT(in_processes(group(true),
+                                 [&](Member& member) { return check_all_lengths(member, place); }),
+                    Each(""));
     }
 }
 
 TEST_P(NodeStageOf, WorksWhereOnlySomeBuffersAreInHeaps) {
-    const auto body = [](Seat& seat) {
-        const bool odd = seat.stage.rank() % 2 == 1;
-        return check_all_lengths(seat, {odd, odd, !odd, 0});
+    const auto body = [](Member& member) {
+        const bool odd = member.stage.rank() % 2 == 1;
+        return check_all_lengths(member, {odd, odd, !odd, 0});
     };
     EXPECT_THAT(in_processes(group(true), body), Each(""));
-    const auto sources_only = [](Seat& seat) {
-        return check_all_lengths(seat, {true, seat.stage.rank() != 0, false, 0});
+    const auto sources_only = [](Member& member) {
+        return check_all_lengths(member, {true, member.stage.rank() != 0, false, 0});
     };
     EXPECT_THAT(in_processes(group(true), sources_only), Each(""));
 }
@@ -124,26 +125,27 @@ INSTANTIATE_TEST_SUITE_P(Ranks, NodeStageOf, testing::Values(1, 2, 3, 5, 8, 16))
 
 TEST(NodeStage, NeedsNoHeapOnEveryRank) {
     // Rank 0's heap alone opens nothing.
-    const auto body = [](Seat& seat) {
-        const Placement place{seat.heap != nullptr, seat.heap != nullptr, false, 0};
-        auto text = check_all_lengths(seat, place);
-        if (text.empty() && seat.stage.why_not_direct().empty()) text = "went direct without heaps";
+    const auto body = [](Member& member) {
+        const Placement place{member.heap != nullptr, member.heap != nullptr, false, 0};
+        auto text = check_all_lengths(member, place);
+        if (text.empty() && member.stage.why_not_direct().empty())
+            text = "went direct without heaps";
         return text;
     };
     EXPECT_THAT(in_processes({3, false}, body), Each(""));
 }
 
 TEST(NodeStage, KeepsAllFromLeavingABarrierBeforeAllHaveEntered) {
-    const auto body = [](Seat& seat) -> std::string {
+    const auto body = [](Member& member) -> std::string {
         // Each rank counts up its own cell in turn, between barriers; all must see all counts.
         for (std::uint32_t round = 1; round <= 200; ++round) {
-            std::vector<std::uint32_t> cells(static_cast<std::size_t>(seat.stage.size()));
-            cells[static_cast<std::size_t>(seat.stage.rank())] = round;
+            std::vector<std::uint32_t> cells(static_cast<std::size_t>(member.stage.size()));
+            cells[static_cast<std::size_t>(member.stage.rank())] = round;
             std::vector<std::span<std::byte>> parts;
             for (auto& cell : cells)
                 parts.push_back(std::as_writable_bytes(std::span(&cell, 1)));
-            if (auto done = seat.stage.barrier(turn("barrier")); !done) return done.error().text;
-            if (auto done = seat.stage.allgather(turn("cells"), parts); !done) {
+            if (auto done = member.stage.barrier(turn("barrier")); !done) return done.error().text;
+            if (auto done = member.stage.allgather(turn("cells"), parts); !done) {
                 return done.error().text;
             }
             for (const auto cell : cells) {
@@ -157,14 +159,14 @@ TEST(NodeStage, KeepsAllFromLeavingABarrierBeforeAllHaveEntered) {
 
 TEST(NodeStage, SurvivesSlowRanks) {
     // Ranks that come late by milliseconds, in turns, so that the others sleep.
-    const auto body = [](Seat& seat) -> std::string {
+    const auto body = [](Member& member) -> std::string {
         for (std::uint64_t call = 0; call < 30; ++call) {
-            const bool late = call % 3 == static_cast<std::uint64_t>(seat.stage.rank());
+            const bool late = call % 3 == static_cast<std::uint64_t>(member.stage.rank());
             if (late) ::usleep(3000);
             const std::size_t count = call % 2 == 0 ? 5 : 5000;
             const Case item{turn("late"), MPIB_FLOAT32, MPIB_SUM, count, call};
-            auto text = check_allreduce<float>(seat, item, {});
-            if (text.empty()) text = check_broadcast(seat, item, {}, static_cast<int>(call % 3));
+            auto text = check_allreduce<float>(member, item, {});
+            if (text.empty()) text = check_broadcast(member, item, {}, static_cast<int>(call % 3));
             if (!text.empty()) return text;
         }
         return {};
@@ -174,10 +176,10 @@ TEST(NodeStage, SurvivesSlowRanks) {
 
 // Calls of random kinds, lengths and placements, back to back, with hiccups: whatever is
 // overwritten too early or read too late shows.
-std::string run_at_random(Seat& seat, int calls) {
+std::string run_at_random(Member& member, int calls) {
     std::mt19937_64 common(42);  // the same on all ranks
-    std::mt19937_64 own(static_cast<std::uint64_t>(seat.stage.rank()));
-    const auto ranks = static_cast<std::uint64_t>(seat.stage.size());
+    std::mt19937_64 own(static_cast<std::uint64_t>(member.stage.rank()));
+    const auto ranks = static_cast<std::uint64_t>(member.stage.size());
     for (int call = 0; call < calls; ++call) {
         const auto kind = common() % 6;
         const int root = static_cast<int>(common() % ranks);
@@ -188,15 +190,15 @@ std::string run_at_random(Seat& seat, int calls) {
         if (own() % 8 == 0) ::sched_yield();
         std::string text;
         if (kind == 0 || kind == 1) {
-            text = check_allreduce<std::int32_t>(seat, item, place);
+            text = check_allreduce<std::int32_t>(member, item, place);
         } else if (kind == 2) {
-            text = check_partial<std::int32_t>(seat, item, place, -1);
+            text = check_partial<std::int32_t>(member, item, place, -1);
         } else if (kind == 3) {
-            text = check_partial<std::int32_t>(seat, item, place, root);
+            text = check_partial<std::int32_t>(member, item, place, root);
         } else if (kind == 4) {
-            text = check_broadcast(seat, item, place, root);
+            text = check_broadcast(member, item, place, root);
         } else {
-            text = check_allgather(seat, item, place);
+            text = check_allgather(member, item, place);
         }
         if (!text.empty()) return "call " + std::to_string(call) + ": " + text;
     }
@@ -204,12 +206,12 @@ std::string run_at_random(Seat& seat, int calls) {
 }
 
 // The root takes its results while the others are in the next call already, which puts its data on
-// the benches before anything that the root waits for.
-std::string broadcast_right_after_reduce(Seat& seat) {
+// the staging buffers before anything that the root waits for.
+std::string broadcast_right_after_reduce(Member& member) {
     constexpr int times = 400;
     constexpr std::size_t count = 80000;
-    const int ranks = seat.stage.size();
-    const int rank = seat.stage.rank();
+    const int ranks = member.stage.size();
+    const int rank = member.stage.rank();
     const int root = ranks - 1;
     const auto& sum = *mpi_bridge::find_reduction(MPIB_INT32, MPIB_SUM);
     std::vector<std::int32_t> own(count);
@@ -220,10 +222,10 @@ std::string broadcast_right_after_reduce(Seat& seat) {
         std::fill(message.begin(), message.end(), rank == 0 ? -time : 0);
         auto* const target = reinterpret_cast<std::byte*>(sums.data());
         const auto* const send = reinterpret_cast<const std::byte*>(own.data());
-        if (auto done = seat.stage.reduce(turn("reduce"), sum, send, target, count, root); !done)
+        if (auto done = member.stage.reduce(turn("reduce"), sum, send, target, count, root); !done)
             return done.error().text;
-        if (auto done = seat.stage.broadcast(turn("broadcast"),
-                                             std::as_writable_bytes(std::span(message)), 0);
+        if (auto done = member.stage.broadcast(turn("broadcast"),
+                                               std::as_writable_bytes(std::span(message)), 0);
             !done)
             return done.error().text;
         const auto* const results = reinterpret_cast<const std::int32_t*>(sums.data());
@@ -235,7 +237,7 @@ std::string broadcast_right_after_reduce(Seat& seat) {
     return {};
 }
 
-TEST(NodeStage, LeavesResultsOnTheBenchesUntilTheyAreRead) {
+TEST(NodeStage, LeavesResultsInTheStagingBuffersUntilTheyAreRead) {
     for (const int ranks : {2, 4, 5, 8}) {
         Group group{ranks, false};
         group.options.flat_bytes = 0;
@@ -247,12 +249,12 @@ TEST(NodeStage, LeavesResultsOnTheBenchesUntilTheyAreRead) {
 class NodeStageAtRandom : public testing::TestWithParam<int> {};
 
 TEST_P(NodeStageAtRandom, NeverMixesUpCallsOfProcesses) {
-    const auto body = [](Seat& seat) { return run_at_random(seat, 600); };
+    const auto body = [](Member& member) { return run_at_random(member, 600); };
     EXPECT_THAT(in_processes({GetParam(), true}, body), Each(""));
 }
 
 TEST_P(NodeStageAtRandom, NeverMixesUpCallsOfThreads) {
-    const auto body = [](Seat& seat) { return run_at_random(seat, 300); };
+    const auto body = [](Member& member) { return run_at_random(member, 300); };
     EXPECT_THAT(in_threads({GetParam(), true}, body), Each(""));
 }
 
@@ -262,13 +264,14 @@ TEST(NodeStage, WorksWithItsDefaultThresholds) {
     Group group{2, true};
     group.options.flat_bytes = 0;
     group.options.piece_bytes = 0;
-    const auto body = [](Seat& seat) -> std::string {
+    const auto body = [](Member& member) -> std::string {
         std::uint64_t seed = 0;
         for (const std::size_t count : {1UL, 3000UL, 100001UL, 700000UL}) {
             const Case item{turn("defaults"), MPIB_FLOAT32, MPIB_SUM, count, ++seed};
             for (const bool shared : {false, true}) {
-                auto text = check_allreduce<float>(seat, item, {shared, shared, true, 0});
-                if (text.empty()) text = check_broadcast(seat, item, {shared, shared, true, 0}, 1);
+                auto text = check_allreduce<float>(member, item, {shared, shared, true, 0});
+                if (text.empty())
+                    text = check_broadcast(member, item, {shared, shared, true, 0}, 1);
                 if (!text.empty()) return text;
             }
         }
@@ -279,8 +282,8 @@ TEST(NodeStage, WorksWithItsDefaultThresholds) {
 
 TEST(NodeStage, IsMadeAndEndedAgainAndAgain) {
     for (int i = 0; i < 20; ++i) {
-        const auto body = [](Seat& seat) {
-            return check_allreduce<float>(seat, {turn(), MPIB_FLOAT32, MPIB_MAX, 3000, 1}, {});
+        const auto body = [](Member& member) {
+            return check_allreduce<float>(member, {turn(), MPIB_FLOAT32, MPIB_MAX, 3000, 1}, {});
         };
         ASSERT_THAT(in_threads({2, true}, body), Each(""));
     }

@@ -77,8 +77,8 @@ std::string run_process(const Group& group, const Body& body, int rank, Board& b
         if (!made) return made.error().text;
         stage = std::move(*made);
     }
-    Seat seat{*stage, heap.get(), [&stage] { stage.reset(); }};
-    return body(seat);
+    Member member{*stage, heap.get(), [&stage] { stage.reset(); }};
+    return body(member);
 }
 
 // Starts body() in a child that ends without running the test's own exit handlers.
@@ -143,8 +143,8 @@ std::vector<std::string> in_threads(const Group& group, const Body& body) {
     std::vector<std::thread> threads;
     for (std::size_t rank = 0; rank < stages.size(); ++rank) {
         threads.emplace_back([&, rank] {
-            Seat seat{*stages[rank], heap.get(), [&, rank] { stages[rank].reset(); }};
-            results[rank] = body(seat);
+            Member member{*stages[rank], heap.get(), [&, rank] { stages[rank].reset(); }};
+            results[rank] = body(member);
         });
     }
     for (auto& thread : threads)

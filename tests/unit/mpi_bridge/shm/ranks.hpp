@@ -29,7 +29,7 @@ struct Group {
 };
 
 // What one rank works with.
-struct Seat {
+struct Member {
     mpi_bridge::NodeStage& stage;
     mpi_bridge::SharedHeap* heap;  // nullptr in a group without heaps
     // Ends the stage now, as the destructor does at the end.
@@ -37,7 +37,7 @@ struct Seat {
 };
 
 // Returns "" when all is well, else what is wrong.
-using Body = std::function<std::string(Seat&)>;
+using Body = std::function<std::string(Member&)>;
 
 // What a rank's body said; or "signal N" of a process that a signal ended, after 60 s at the
 // latest.

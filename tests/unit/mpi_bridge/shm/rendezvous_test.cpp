@@ -16,10 +16,10 @@ using mpi_bridge::Seconds;
 using mpi_bridge::Segment;
 using mpi_bridge::SharedHeap;
 using mpi_bridge::shm::Common;
-using mpi_bridge::shm::Desk;
 using mpi_bridge::shm::Layout;
 using mpi_bridge::shm::Measures;
 using mpi_bridge::shm::Rendezvous;
+using mpi_bridge::shm::Slot;
 
 // Two ranks of this process.
 class Pair {
@@ -33,7 +33,7 @@ class Pair {
         const Layout layout(segment->memory(), measures);
         new (&layout.common()) Common{};
         for (int rank = 0; rank < 2; ++rank) {
-            new (&layout.desk(rank)) Desk{};
+            new (&layout.slot(rank)) Slot{};
             ranks_[rank] = std::make_unique<Rendezvous>(
                 segment, layout,
                 Rendezvous::Options{.rank = rank, .size = 2, .first_step = first_step});
@@ -44,7 +44,7 @@ class Pair {
 
     // How far the flag of a rank is behind its steps.
     [[nodiscard]] std::uint32_t lag(int rank) const {
-        return ranks_[rank]->steps() - ranks_[rank]->layout().desk(rank).progress;
+        return ranks_[rank]->steps() - ranks_[rank]->layout().slot(rank).progress;
     }
     // Every rank counts so many meetings, as calls do that exchange everything when they meet.
     void count_meetings(std::uint32_t count) const {

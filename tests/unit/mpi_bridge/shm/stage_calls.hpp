@@ -128,18 +128,18 @@ inline std::string explain(const Case& item, const Done& done) {
 }
 
 template <typename T>
-std::string check_allreduce(Seat& seat, const Case& item, const Placement& place) {
-    const int ranks = seat.stage.size();
+std::string check_allreduce(Member& member, const Case& item, const Placement& place) {
+    const int ranks = member.stage.size();
     const auto inputs = inputs_of<T>(item, ranks);
-    const auto& own = inputs[static_cast<std::size_t>(seat.stage.rank())];
+    const auto& own = inputs[static_cast<std::size_t>(member.stage.rank())];
     const std::size_t bytes = item.count * sizeof(T);
-    Buffer send(place.shared_source ? seat.heap : nullptr, bytes, place.skew);
-    Buffer recv(place.shared_target ? seat.heap : nullptr, bytes, place.skew);
+    Buffer send(place.shared_source ? member.heap : nullptr, bytes, place.skew);
+    Buffer recv(place.shared_target ? member.heap : nullptr, bytes, place.skew);
     send.set(own.data());
     const Buffer& target = place.in_place ? send : recv;
     const auto done =
-        seat.stage.allreduce(item.turn, *mpi_bridge::find_reduction(item.datatype, item.op),
-                             send.data(), target.data(), item.count);
+        member.stage.allreduce(item.turn, *mpi_bridge::find_reduction(item.datatype, item.op),
+                               send.data(), target.data(), item.count);
     if (!done) return explain(item, done);
     const auto& reduction = *mpi_bridge::find_portable_reduction(item.datatype, item.op);
     const auto sums = accumulators_of(reduction, inputs);
@@ -173,29 +173,29 @@ inline std::vector<std::size_t> uneven_parts(std::size_t count, int ranks) {
 }
 
 template <typename T>
-std::string check_partial(Seat& seat, const Case& item, const Placement& place, int root) {
-    const int ranks = seat.stage.size();
+std::string check_partial(Member& member, const Case& item, const Placement& place, int root) {
+    const int ranks = member.stage.size();
     const auto inputs = inputs_of<T>(item, ranks);
-    const auto& own = inputs[static_cast<std::size_t>(seat.stage.rank())];
-    Buffer send(place.shared_source ? seat.heap : nullptr, item.count * sizeof(T), place.skew);
+    const auto& own = inputs[static_cast<std::size_t>(member.stage.rank())];
+    Buffer send(place.shared_source ? member.heap : nullptr, item.count * sizeof(T), place.skew);
     send.set(own.data());
     const auto& reduction = *mpi_bridge::find_reduction(item.datatype, item.op);
     const auto sums =
         accumulators_of(*mpi_bridge::find_portable_reduction(item.datatype, item.op), inputs);
     // The whole vector on the root for a reduce, a part on every rank for a reduce-scatter.
-    mpi_bridge::Slice part{0, seat.stage.rank() == root ? item.count : 0};
+    mpi_bridge::Slice part{0, member.stage.rank() == root ? item.count : 0};
     const auto counts = uneven_parts(item.count, ranks);
     if (root < 0) {
-        const auto own_part = static_cast<std::size_t>(seat.stage.rank());
+        const auto own_part = static_cast<std::size_t>(member.stage.rank());
         part.offset = std::accumulate(
             counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(own_part), std::size_t{0});
         part.length = counts[own_part];
     }
     Buffer target(nullptr, part.length * reduction.accumulator_bytes, 0);
-    const auto done =
-        root < 0
-            ? seat.stage.reduce_scatter(item.turn, reduction, send.data(), target.data(), counts)
-            : seat.stage.reduce(item.turn, reduction, send.data(), target.data(), item.count, root);
+    const auto done = root < 0 ? member.stage.reduce_scatter(item.turn, reduction, send.data(),
+                                                             target.data(), counts)
+                               : member.stage.reduce(item.turn, reduction, send.data(),
+                                                     target.data(), item.count, root);
     if (!done) return explain(item, done);
     if (!target.holds(sums.data() + part.offset * reduction.accumulator_bytes)) {
         return describe(item, "wrong accumulators");
@@ -205,31 +205,32 @@ std::string check_partial(Seat& seat, const Case& item, const Placement& place, 
     return {};
 }
 
-inline std::string check_broadcast(Seat& seat, const Case& item, const Placement& place, int root) {
+inline std::string check_broadcast(Member& member, const Case& item, const Placement& place,
+                                   int root) {
     const auto expected = random_values<std::uint8_t>(item.count, item.seed);
-    Buffer data(place.shared_source ? seat.heap : nullptr, item.count, place.skew);
-    if (seat.stage.rank() == root) data.set(expected.data());
-    const auto done = seat.stage.broadcast(item.turn, data.span(), root);
+    Buffer data(place.shared_source ? member.heap : nullptr, item.count, place.skew);
+    if (member.stage.rank() == root) data.set(expected.data());
+    const auto done = member.stage.broadcast(item.turn, data.span(), root);
     if (!done) return explain(item, done);
     if (!data.holds(expected.data())) return describe(item, "wrong bytes");
     return data.guards_are_whole() ? "" : describe(item, "wrote beyond the buffer");
 }
 
 // Parts of uneven lengths, every third of them empty.
-inline std::string check_allgather(Seat& seat, const Case& item, const Placement& place) {
+inline std::string check_allgather(Member& member, const Case& item, const Placement& place) {
     std::vector<std::unique_ptr<Buffer>> buffers;
     std::vector<std::span<std::byte>> parts;
     std::vector<std::vector<std::uint8_t>> expected;
-    for (int rank = 0; rank < seat.stage.size(); ++rank) {
+    for (int rank = 0; rank < member.stage.size(); ++rank) {
         const auto place_of = static_cast<std::size_t>(rank);
         const std::size_t length = rank % 3 == 1 ? 0 : item.count + 7 * place_of;
         expected.push_back(random_values<std::uint8_t>(length, item.seed + place_of));
-        buffers.push_back(std::make_unique<Buffer>(place.shared_source ? seat.heap : nullptr,
+        buffers.push_back(std::make_unique<Buffer>(place.shared_source ? member.heap : nullptr,
                                                    length, place.skew));
-        if (rank == seat.stage.rank()) buffers.back()->set(expected.back().data());
+        if (rank == member.stage.rank()) buffers.back()->set(expected.back().data());
         parts.push_back(buffers.back()->span());
     }
-    const auto done = seat.stage.allgather(item.turn, parts);
+    const auto done = member.stage.allgather(item.turn, parts);
     if (!done) return explain(item, done);
     for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
         if (!buffers[rank]->holds(expected[rank].data())) return describe(item, "wrong bytes");
@@ -239,10 +240,10 @@ inline std::string check_allgather(Seat& seat, const Case& item, const Placement
 }
 
 // Messages of another length between each two ranks, every third of them empty.
-inline std::string check_alltoall(Seat& seat, const Case& item, const Placement& place) {
-    const int own = seat.stage.rank();
+inline std::string check_alltoall(Member& member, const Case& item, const Placement& place) {
+    const int own = member.stage.rank();
     const auto message = [&](int from, int to) {
-        const auto number = static_cast<std::size_t>(from * seat.stage.size() + to);
+        const auto number = static_cast<std::size_t>(from * member.stage.size() + to);
         const std::size_t length = (from + to) % 3 == 1 ? 0 : item.count + 7 * number;
         return random_values<std::uint8_t>(length, item.seed + number);
     };
@@ -250,8 +251,8 @@ inline std::string check_alltoall(Seat& seat, const Case& item, const Placement&
     std::vector<std::unique_ptr<Buffer>> received;
     std::vector<std::span<const std::byte>> out;
     std::vector<std::span<std::byte>> in;
-    const auto heap = place.shared_source ? seat.heap : nullptr;
-    for (int peer = 0; peer < seat.stage.size(); ++peer) {
+    const auto heap = place.shared_source ? member.heap : nullptr;
+    for (int peer = 0; peer < member.stage.size(); ++peer) {
         const auto outgoing = message(own, peer);
         sent.push_back(std::make_unique<Buffer>(heap, outgoing.size(), place.skew));
         sent.back()->set(outgoing.data());
@@ -259,9 +260,9 @@ inline std::string check_alltoall(Seat& seat, const Case& item, const Placement&
         out.push_back(sent.back()->span());
         in.push_back(received.back()->span());
     }
-    const auto done = seat.stage.alltoall(item.turn, out, in);
+    const auto done = member.stage.alltoall(item.turn, out, in);
     if (!done) return explain(item, done);
-    for (int peer = 0; peer < seat.stage.size(); ++peer) {
+    for (int peer = 0; peer < member.stage.size(); ++peer) {
         const auto& buffer = *received[static_cast<std::size_t>(peer)];
         if (!buffer.holds(message(peer, own).data())) return describe(item, "wrong bytes");
         if (!buffer.guards_are_whole()) return describe(item, "wrote beyond a message");
