@@ -91,7 +91,7 @@ class HeartbeatImplementation final : public Heartbeat {
     void end_enquiry(int rank, std::optional<Failure> failure);
     void tell(const HeartbeatMessage& failure);
     void send(int to, const HeartbeatMessage& message);
-    void settle_sends();
+    void reap_sends();
     void look_for_ended_ranks();
     void say_farewell();
     [[nodiscard]] std::optional<HeartbeatMessage> known_failure();
@@ -282,7 +282,7 @@ void HeartbeatImplementation::look() {
         const std::lock_guard lock(mutex_);
         next_look_ = after(Clock::now(), enquiries_.empty() ? check_.interval() : soon);
     }
-    settle_sends();
+    reap_sends();
     look_for_ended_ranks();
     const auto now = Clock::now() - suspended_;
     const auto orders = check_.look(options_.waits->now(), now);
@@ -388,7 +388,7 @@ void HeartbeatImplementation::send(int to, const HeartbeatMessage& message) {
 }
 
 // Messages to a rank that has ended stay in the list, because the transport still refers to them.
-void HeartbeatImplementation::settle_sends() {
+void HeartbeatImplementation::reap_sends() {
     for (auto each = sending_.begin(); each != sending_.end();) {
         const bool done = !transport_->is_gone(each->to) &&
                           !is_posted(transport_->wait(each->request, Deadline::in(Seconds(0))));
@@ -418,7 +418,7 @@ void HeartbeatImplementation::say_farewell() {
     const Deadline deadline = Deadline::in(longest_farewell);
     const auto waits = [this](const Sending& each) { return !transport_->is_gone(each.to); };
     while (!deadline.passed()) {
-        settle_sends();
+        reap_sends();
         if (std::none_of(sending_.begin(), sending_.end(), waits)) return;
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
         (void)transport_->progress();

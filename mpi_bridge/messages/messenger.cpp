@@ -205,7 +205,7 @@ Done Messenger::send_no_data(int to, std::uint32_t serial) {
 }
 
 Done Messenger::post_note(int to, Tag tag, const Note& note, std::size_t bytes) {
-    TRY(settle_notes());
+    TRY(reap_notes());
     SentNote& sent = notes_.emplace_back(SentNote{note, to, 0});
     auto request = catching([&] {
         return parts_.transport->post_send(to, tag,
@@ -273,7 +273,7 @@ bool Messenger::look_for_peers_that_left() {
     return true;
 }
 
-Done Messenger::settle_notes() {
+Done Messenger::reap_notes() {
     for (auto sent = notes_.begin(); sent != notes_.end();) {
         auto done = parts_.transport->wait(sent->request, Deadline::in(Seconds(0)));
         if (done) {
@@ -595,11 +595,11 @@ bool Messenger::ended(Deadline deadline) {
             undelivered_.clear();
             if (!taking_) incoming_.request.reset();
         }
-        const bool settled = settle_notes().has_value() && notes_.empty();
+        const bool delivered = reap_notes().has_value() && notes_.empty();
         // The thread that would take in the rest of a note has ended.
         if (!working_ && !leading_ && !taking_) drop_rest_of_note();
         const bool listens = leading_ || taking_ || incoming_.request;
-        if (moving.empty() && settled && !working_ && !listens) return true;
+        if (moving.empty() && delivered && !working_ && !listens) return true;
         if (deadline.passed()) return false;
         changed_.wait_for(lock, pause_in_ending);
     }

@@ -139,7 +139,7 @@ class Messenger {
 
     // These need the lock.
     [[nodiscard]] Done send_note(int to, const Note& note);
-    [[nodiscard]] Done settle_notes();
+    [[nodiscard]] Done reap_notes();
     // Sends what ends a receive whose message this rank has given up.
     [[nodiscard]] Done send_no_data(int to, std::uint32_t serial);
     [[nodiscard]] Done post_note(int to, Tag tag, const Note& note, std::size_t bytes);

@@ -121,7 +121,7 @@ void Messenger::work() {
                 return check_leader(lock);
             });
         }
-        if (done) done = catching([this] { return settle_notes(); });
+        if (done) done = catching([this] { return reap_notes(); });
         if (!done) {
             (void)give_up(lock, done.error());
             break;

@@ -14,15 +14,14 @@
 //     copies the results of round i-1 from its staging buffer to recv;
 //     reduces its own piece of round i from the parts that the others have put in their staging
 //     buffers for it (its own part comes from `send`), and overwrites these parts with the result;
-//     puts its part of all pieces of round i+1 in its staging buffer, for the ranks that reduce
-//     them;
+//     puts its part of all pieces of round i+1 in its staging buffer, for the ranks that reduce them,
 //     and has then done step i+1.
 // So a rank writes only to cache lines that it has read last. A line that other processors hold
 // costs several times as much to write.
 // There is one exchange of flags per round, because putting the pieces for the next round needs
 // none of its own.
 //
-// In place: a round writes to recv only where all ranks have already put their parts on their
+// In place: a round writes to recv only where all ranks have already put their parts in their
 // staging buffers. The exception is the rank's own piece: only this rank reads it from send, and it
 // does so before it writes the result.
 #include <algorithm>

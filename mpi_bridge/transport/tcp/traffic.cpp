@@ -84,8 +84,8 @@ void TcpTraffic::missed(int link, std::string why) {
 
 // A rank that leaves says so over the links that it has, and cannot be called any more. So what has
 // come over the other link is read first.
-bool TcpTraffic::settle_missed() {
-    bool settled = false;
+bool TcpTraffic::end_missed() {
+    bool ended = false;
     for (auto missed = missed_.begin(); missed != missed_.end();) {
         const int link = missed->link;
         TcpPeer& stream = peers_[static_cast<std::size_t>(link)]->stream;
@@ -112,9 +112,9 @@ bool TcpTraffic::settle_missed() {
             lost_.push_back(link);
         }
         missed = missed_.erase(missed);
-        settled = true;
+        ended = true;
     }
-    return settled;
+    return ended;
 }
 
 bool TcpTraffic::is_gone(int rank) const {
@@ -174,7 +174,7 @@ bool TcpTraffic::move() {
         active_[index] = active_.back();
         active_.pop_back();
     }
-    if (!missed_.empty()) moved = settle_missed() || moved;
+    if (!missed_.empty()) moved = end_missed() || moved;
     return moved;
 }
 

@@ -80,7 +80,8 @@ class TcpTraffic {
     struct Missed {
         int link = 0;
         std::string why;
-        // Before it is settled: the first may find what was known already, see TcpEvents.
+        // Before it counts as lost or left: the first may find what was known already, see
+        // TcpEvents.
         int sweeps_left = 2;
     };
 
@@ -88,7 +89,7 @@ class TcpTraffic {
     Peer& make_peer(int link);
     void met(int link, FileDescriptor socket);
     void missed(int link, std::string why);
-    [[nodiscard]] bool settle_missed();
+    [[nodiscard]] bool end_missed();
     void activate(Peer& peer);
     bool move(Peer& peer, bool try_socket);
     void sweep();

@@ -55,7 +55,7 @@ void send_without_rendezvous(ucp_config_t* config) {
 
 }  // namespace
 
-Done settle_network(ucp_config_t* config, UcxUse use) {
+Done configure_network(ucp_config_t* config, UcxUse use) {
     const auto choice = choice_for(config, use);
     if (!choice.rdma) send_without_rendezvous(config);
     // UCX may be built without RDMA, or UCX_TLS may rule it out; neither deserves a warning.

@@ -14,10 +14,10 @@ namespace mpi_bridge {
 // configuration file sets them, and logs the result in one line at level info. If there is no RDMA,
 // long messages are sent without a rendezvous, unless UCX_RNDV_THRESH is set. Call before
 // ucp_init().
-[[nodiscard]] Done settle_network(ucp_config* config, UcxUse use);
+[[nodiscard]] Done configure_network(ucp_config* config, UcxUse use);
 
-// What settle_network() would log for ranks on several hosts if they were started on this one, for
-// reports: "mlx5_0:1: RDMA; …".
+// What configure_network() would log for ranks on several hosts if they were started on this one,
+// for reports: "mlx5_0:1: RDMA; …".
 [[nodiscard]] std::string ucx_network_in_use(bool named);
 
 }  // namespace mpi_bridge

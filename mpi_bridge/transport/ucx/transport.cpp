@@ -136,9 +136,9 @@ Outcome<ucp_context_h> make_context(int size, int local_size, bool named) {
     ucp_config_t* config = nullptr;
     auto status = ucp_config_read(nullptr, nullptr, &config);
     if (status != UCS_OK) return ucx_failure("ucp_config_read", status);
-    if (auto settled = settle_network(config, {local_size < size, named}); !settled) {
+    if (auto configured = configure_network(config, {local_size < size, named}); !configured) {
         ucp_config_release(config);
-        return pass_on(std::move(settled));
+        return pass_on(std::move(configured));
     }
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |

@@ -32,11 +32,11 @@ inline mpi_bridge::Deadline soon() {
 // Transports of one process that reach each other over loopback.
 class Mesh {
   public:
-    using Settle = std::function<void(mpi_bridge::TcpTransport::Options&)>;
+    using Adjust = std::function<void(mpi_bridge::TcpTransport::Options&)>;
 
-    explicit Mesh(Kind kind, int size = 2, const Settle& settle = {}) {
+    explicit Mesh(Kind kind, int size = 2, const Adjust& adjust = {}) {
         for (int rank = 0; rank < size; ++rank)
-            kind == Kind::ucx ? add_ucx(rank, size) : add_tcp(kind, rank, size, settle);
+            kind == Kind::ucx ? add_ucx(rank, size) : add_tcp(kind, rank, size, adjust);
     }
 
     mpi_bridge::Transport& operator[](int rank) { return *ranks_[static_cast<std::size_t>(rank)]; }
@@ -61,10 +61,10 @@ class Mesh {
         };
         return options;
     }
-    void add_tcp(Kind kind, int rank, int size, const Settle& settle) {
+    void add_tcp(Kind kind, int rank, int size, const Adjust& adjust) {
         auto wishes = options<mpi_bridge::TcpTransport::Options>(rank, size);
         wishes.addresses = {kind == Kind::tcp ? "127.0.0.1" : mpi_bridge::TcpEndpoint::own_host};
-        if (settle) settle(wishes);
+        if (adjust) adjust(wishes);
         add(mpi_bridge::TcpTransport::open(std::move(wishes)));
     }
     void add_ucx(int rank, int size) {
