@@ -14,8 +14,8 @@
 //     copies the results of round i-1 from its staging buffer to recv;
 //     reduces its own piece of round i from the parts that the others have put in their staging
 //     buffers for it (its own part comes from `send`), and overwrites these parts with the result;
-//     puts its part of all pieces of round i+1 in its staging buffer, for the ranks that reduce them,
-//     and has then done step i+1.
+//     puts its part of all pieces of round i+1 in its staging buffer, for the ranks that reduce
+//     them, and has then done step i+1.
 // So a rank writes only to cache lines that it has read last. A line that other processors hold
 // costs several times as much to write.
 // There is one exchange of flags per round, because putting the pieces for the next round needs
