@@ -26,11 +26,13 @@ std::optional<Matching::Offer> Matching::post(const Receive& receive) {
     return taken;
 }
 
-std::optional<Matching::Receive> Matching::hear(const Offer& offer) {
+std::optional<Matching::Receive> Matching::hear(const Offer& offer,
+                                                std::span<const std::byte> data) {
     const auto receive = std::find_if(receives_.begin(), receives_.end(),
                                       [&](const Receive& each) { return fits(each, offer); });
     if (receive == receives_.end()) {
         offers_.push_back(offer);
+        offers_.back().data.assign(data.begin(), data.end());
         return std::nullopt;
     }
     const Receive taken = *receive;
@@ -46,7 +48,7 @@ void Matching::give_up(int from, std::uint32_t serial) {
     for (Offer& each : offers_) {
         if (each.from != from || each.serial != serial) continue;
         each.withdrawn = true;
-        each.carried.reset();
+        each.data.clear();
     }
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <list>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace mpi_bridge {
@@ -31,8 +32,9 @@ class Matching {
         std::uint32_t serial = 0;  // the sender's number for it
         MessageAddress address;
         std::uint64_t bytes = 0;
-        std::optional<std::vector<std::byte>> carried{};  // the data, if the offer carries it
-        bool withdrawn = false;                           // the sender has given it up
+        bool with_data = false;         // the offer carries the data
+        std::vector<std::byte> data{};  // of an offer that is kept and carries it
+        bool withdrawn = false;         // the sender has given it up
     };
     struct Receive {
         std::int64_t id = 0;
@@ -42,8 +44,9 @@ class Matching {
 
     // Returns the offer that this receive takes, or keeps the receive.
     [[nodiscard]] std::optional<Offer> post(const Receive& receive);
-    // Returns the receive that takes this offer, or keeps the offer.
-    [[nodiscard]] std::optional<Receive> hear(const Offer& offer);
+    // Returns the receive that takes this offer, or keeps the offer and the data that it carries.
+    [[nodiscard]] std::optional<Receive> hear(const Offer& offer,
+                                              std::span<const std::byte> data = {});
     // Forgets a receive that has not been matched. Returns false if there is none.
     bool withdraw(std::int64_t id);
     // Marks an offer that has not been taken as given up: whoever takes it learns that.
