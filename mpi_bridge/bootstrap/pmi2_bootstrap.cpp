@@ -34,8 +34,8 @@ class Pmi2Bootstrap final : public Bootstrap {
             met.error().text = "rank " + std::to_string(topology().rank) + ": waiting for all " +
                                std::to_string(topology().size) +
                                " ranks of the step: " + met.error().text;
-            return pass_on(std::move(met));
         }
+        TRY(std::move(met));
         log_time("exchanging addresses with all ranks", start);
         return {};
     }

@@ -109,9 +109,8 @@ Outcome<Topology> ask_topology(const pmix_proc_t& self) {
     if (job_size.status() != PMIX_SUCCESS) {
         return pmix_failure("PMIx_Get(PMIX_JOB_SIZE)", job_size.status());
     }
-    auto hosts = ranks_by_host(self);
-    if (!hosts) return pass_on(std::move(hosts));
-    auto topology = make_topology(static_cast<int>(self.rank), std::move(*hosts));
+    auto hosts = TRY(ranks_by_host(self));
+    auto topology = make_topology(static_cast<int>(self.rank), std::move(hosts));
     if (topology && topology->size != job_size.number()) {
         return fail(MPIB_ERROR_BOOTSTRAP,
                     "the launcher speaks of " + std::to_string(job_size.number()) +
@@ -131,11 +130,8 @@ Outcome<Connection> call_server() {
     const auto status = PMIx_Init(&connection.self, nullptr, 0);
     if (status != PMIX_SUCCESS) return pmix_failure("PMIx_Init", status);
     auto topology = ask_topology(connection.self);
-    if (!topology) {
-        PMIx_Finalize(nullptr, 0);
-        return pass_on(std::move(topology));
-    }
-    connection.topology = std::move(*topology);
+    if (!topology) PMIx_Finalize(nullptr, 0);
+    connection.topology = TRY(std::move(topology));
     return connection;
 }
 

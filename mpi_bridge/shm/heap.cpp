@@ -48,9 +48,8 @@ void* map_file(int file, std::uint64_t bytes) {
 }  // namespace
 
 Outcome<std::unique_ptr<SharedHeap>> SharedHeap::create(std::uint64_t capacity) {
-    auto nonce = draw_nonce();
-    if (!nonce) return pass_on(std::move(nonce));
-    FileDescriptor file(::memfd_create(label(*nonce).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    auto nonce = TRY(draw_nonce());
+    FileDescriptor file(::memfd_create(label(nonce).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!file) {
         return fail(MPIB_ERROR_INTERNAL, fmt::format("shared heap: cannot create a memory file: {}",
                                                      std::strerror(errno)));
@@ -63,7 +62,7 @@ Outcome<std::unique_ptr<SharedHeap>> SharedHeap::create(std::uint64_t capacity) 
             // size.
             ::fcntl(file.number(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
             return std::unique_ptr<SharedHeap>(
-                new SharedHeap(std::move(file), static_cast<std::byte*>(base), capacity, *nonce));
+                new SharedHeap(std::move(file), static_cast<std::byte*>(base), capacity, nonce));
         }
     }
     return fail(MPIB_ERROR_INTERNAL,
@@ -121,10 +120,8 @@ Outcome<void*> SharedHeap::allocate(std::size_t bytes) {
         live_.emplace(offset, length);
     }
     auto reserved = reserve_space(file_.number(), offset, length, "the shared heap");
-    if (!reserved) {
-        free(base_ + offset);
-        return pass_on(std::move(reserved));
-    }
+    if (!reserved) free(base_ + offset);
+    TRY(std::move(reserved));
     return base_ + offset;
 }
 

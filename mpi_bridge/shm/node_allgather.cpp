@@ -15,7 +15,7 @@
 namespace mpi_bridge {
 
 Done NodeStage::allgather(const Turn& turn, std::span<const std::span<std::byte>> parts) {
-    if (auto begun = begin(turn); !begun) return begun;
+    TRY(begin(turn));
     const std::span<std::byte> mine = parts[static_cast<std::size_t>(rank())];
     std::size_t longest = 0;
     std::uint64_t agreement = digest(turn, Kind::allgather, parts.size());
@@ -65,13 +65,13 @@ Done NodeStage::allgather(const Turn& turn, std::span<const std::span<std::byte>
         if (round + 1 == rounds) break;
         put(round + 1);
         meeting_.advance();
-        if (auto all = meeting_.await_all(); !all) return all;
+        TRY(meeting_.await_all());
     }
     return {};
 }
 
 Done NodeStage::barrier(const Turn& turn) {
-    if (auto begun = begin(turn); !begun) return begun;
+    TRY(begin(turn));
     return meeting_.meet(digest(turn, Kind::barrier, 0), {});
 }
 

@@ -46,15 +46,14 @@ constexpr std::size_t block_bytes = 8UL << 10;
 
 Done NodeStage::allreduce(const Turn& turn, const Reduction& reduction, const std::byte* send,
                           std::byte* recv, std::size_t count) {
-    if (auto begun = begin(turn); !begun) return begun;
+    TRY(begin(turn));
     const std::size_t item = reduction.element_bytes;
     const std::size_t bytes = count * item;
     const auto agreement = digest(turn, Kind::allreduce, bytes, item);
     const auto own = locate(send, bytes, recv, bytes);
     bool direct = false;
     if (is_flat(bytes)) {
-        auto shown = show(agreement, {send, bytes}, bytes, own, direct);
-        if (!shown) return shown;
+        TRY(show(agreement, {send, bytes}, bytes, own, direct));
         if (!direct) {
             find_block(0);
             reduction.combine(recv, block_.data(), block_.size(), count, size());
@@ -129,7 +128,7 @@ Done NodeStage::allreduce_staged(const Reduction& reduction, const StageCut& cut
         }
         if (round + 1 != cut.rounds()) put_pieces(cut, round + 1, send, item, answered);
         meeting_.advance();
-        if (auto all = meeting_.await_all(); !all) return all;
+        TRY(meeting_.await_all());
     }
     take_results(cut.rounds() - 1, meeting_.steps() - 2);
     // Other ranks may still be taking their results from where the next call would put its pieces.

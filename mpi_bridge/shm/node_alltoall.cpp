@@ -19,7 +19,7 @@ namespace mpi_bridge {
 
 Done NodeStage::alltoall(const Turn& turn, std::span<const std::span<const std::byte>> out,
                          std::span<const std::span<std::byte>> in) {
-    if (auto begun = begin(turn); !begun) return begun;
+    TRY(begin(turn));
     std::uint64_t length = 0;  // of one part
     constexpr std::size_t header = 64;
     const std::size_t room = meeting_.layout().measures().piece_bytes - header;
@@ -41,9 +41,7 @@ Done NodeStage::alltoall(const Turn& turn, std::span<const std::span<const std::
     std::uint64_t longest = 0;
     for (const auto part : out)
         longest = std::max<std::uint64_t>(longest, part.size());
-    auto met =
-        meeting_.meet(digest(turn, Kind::alltoall, 0), std::as_bytes(std::span(&longest, 1)));
-    if (!met) return met;
+    TRY(meeting_.meet(digest(turn, Kind::alltoall, 0), std::as_bytes(std::span(&longest, 1))));
     meeting_.count_meeting();
     for (int peer = 0; peer < size(); ++peer) {
         std::memcpy(&length, meeting_.entry(peer).payload, sizeof length);
@@ -73,7 +71,7 @@ Done NodeStage::alltoall(const Turn& turn, std::span<const std::span<const std::
         if (round + 1 == rounds) return {};
         put(round + 1);
         meeting_.advance();
-        if (auto all = meeting_.await_all(); !all) return all;
+        TRY(meeting_.await_all());
     }
 }
 

@@ -16,7 +16,7 @@
 namespace mpi_bridge {
 
 Done NodeStage::broadcast(const Turn& turn, std::span<std::byte> data, int root) {
-    if (auto begun = begin(turn); !begun) return begun;
+    TRY(begin(turn));
     const bool gives = rank() == root;
     const auto agreement =
         digest(turn, Kind::broadcast, data.size(), static_cast<std::uint64_t>(root));
@@ -48,7 +48,7 @@ Done NodeStage::broadcast(const Turn& turn, std::span<std::byte> data, int root)
         take_from(root, step, piece(round), answered);
     };
     if (gives && !own.all_shared()) put(0);
-    if (auto met = meeting_.meet(agreement, std::as_bytes(std::span(&own, 1))); !met) return met;
+    TRY(meeting_.meet(agreement, std::as_bytes(std::span(&own, 1))));
 
     const auto where = location(root);
     if (where.all_shared()) {
@@ -68,13 +68,13 @@ Done NodeStage::broadcast(const Turn& turn, std::span<std::byte> data, int root)
         if (!gives) {
             take(round, meeting_.steps() - 1);
         } else if (!last) {
-            if (auto all = meeting_.await_all(); !all) return all;
+            TRY(meeting_.await_all());
             put(round + 1);
         }
         if (last) break;
         meeting_.advance();
         if (gives) continue;
-        if (auto ready = meeting_.await_rank(root); !ready) return ready;
+        TRY(meeting_.await_rank(root));
     }
     meeting_.wake();
     return {};

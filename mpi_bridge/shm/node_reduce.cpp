@@ -20,7 +20,7 @@ using shm::StageCut;
 
 Done NodeStage::reduce_scatter(const Turn& turn, const Reduction& reduction, const std::byte* send,
                                std::byte* accumulators, std::span<const std::size_t> counts) {
-    if (auto begun = begin(turn); !begun) return begun;
+    TRY(begin(turn));
     const std::size_t item = reduction.element_bytes;
     std::uint64_t agreement = digest(turn, Kind::reduce_scatter, counts.size(), item);
     for (std::size_t peer = 0; peer < counts.size(); ++peer) {
@@ -33,8 +33,7 @@ Done NodeStage::reduce_scatter(const Turn& turn, const Reduction& reduction, con
     const auto own = locate(send, bytes, send, bytes);
     bool direct = false;
     if (is_flat(bytes)) {
-        auto shown = show(agreement, {send, bytes}, bytes, own, direct);
-        if (!shown) return shown;
+        TRY(show(agreement, {send, bytes}, bytes, own, direct));
         if (!direct) {
             find_block(slice.offset * item);
             reduction.combine_partial(accumulators, block_.data(), block_.size(), slice.length);
@@ -60,13 +59,13 @@ Done NodeStage::reduce_scatter(const Turn& turn, const Reduction& reduction, con
         if (round + 1 == cut.rounds()) return {};
         put_pieces(cut, round + 1, send, item, one_way);
         meeting_.advance();
-        if (auto all = meeting_.await_all(); !all) return all;
+        TRY(meeting_.await_all());
     }
 }
 
 Done NodeStage::reduce(const Turn& turn, const Reduction& reduction, const std::byte* send,
                        std::byte* accumulators, std::size_t count, int root) {
-    if (auto begun = begin(turn); !begun) return begun;
+    TRY(begin(turn));
     const std::size_t item = reduction.element_bytes;
     const std::size_t bytes = count * item;
     const auto detail = item << 16 | static_cast<std::uint64_t>(root);
@@ -114,7 +113,7 @@ Done NodeStage::reduce_staged(const Reduction& reduction, const StageCut& cut,
             put_pieces(cut, round + 1, send, reduction.element_bytes, one_way);
         }
         meeting_.advance();
-        if (auto all = meeting_.await_all(); !all) return all;
+        TRY(meeting_.await_all());
     }
     take_results(cut.rounds() - 1, meeting_.steps() - 2);
     // The root may still be taking results from where the next call would put its data.

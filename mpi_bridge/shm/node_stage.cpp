@@ -80,26 +80,24 @@ NodeStage::NodeStage(std::shared_ptr<Segment> segment, const Layout& layout, con
       starts_(static_cast<std::size_t>(options.size) + 1) {}
 
 Outcome<std::unique_ptr<NodeStage>> NodeStage::create(const Options& options) {
-    if (auto fine = check(options); !fine) return pass_on(std::move(fine));
+    TRY(check(options));
     const Measures measures = measures_for(options);
-    auto segment = Segment::create(Layout::bytes(measures));
-    if (!segment) return pass_on(std::move(segment));
+    auto segment = TRY(Segment::create(Layout::bytes(measures)));
     const std::size_t slots_end = Layout::staging_at(measures, 0);
-    auto reserved = (*segment)->reserve(0, slots_end, "the ranks' flags");
-    if (!reserved) return pass_on(std::move(reserved));
+    TRY(segment->reserve(0, slots_end, "the ranks' flags"));
 
-    std::byte* memory = (*segment)->memory();
+    std::byte* memory = segment->memory();
     const Layout layout(memory, measures);
     new (&layout.common()) Common{};
     layout.common().measures = measures;
     for (int rank = 0; rank < options.size; ++rank)
         new (&layout.slot(rank)) Slot{};
-    return attach(options, std::shared_ptr<Segment>(std::move(*segment)));
+    return attach(options, std::shared_ptr<Segment>(std::move(segment)));
 }
 
 Outcome<std::unique_ptr<NodeStage>> NodeStage::attach(const Options& options,
                                                       std::span<const std::byte> ticket) {
-    if (auto fine = check(options); !fine) return pass_on(std::move(fine));
+    TRY(check(options));
     Segment::Ticket where{};
     if (ticket.size() != sizeof where) {
         return fail(MPIB_ERROR_INTERNAL,
@@ -108,14 +106,13 @@ Outcome<std::unique_ptr<NodeStage>> NodeStage::attach(const Options& options,
                                 ticket.size(), sizeof where));
     }
     std::memcpy(&where, ticket.data(), sizeof where);
-    auto segment = Segment::attach(where);
-    if (!segment) return pass_on(std::move(segment));
-    return attach(options, std::shared_ptr<Segment>(std::move(*segment)));
+    auto segment = TRY(Segment::attach(where));
+    return attach(options, std::shared_ptr<Segment>(std::move(segment)));
 }
 
 Outcome<std::unique_ptr<NodeStage>> NodeStage::join(const Options& options,
                                                     const NodeStage& creator) {
-    if (auto fine = check(options); !fine) return pass_on(std::move(fine));
+    TRY(check(options));
     return attach(options, creator.segment_);
 }
 
@@ -130,15 +127,14 @@ Outcome<std::unique_ptr<NodeStage>> NodeStage::attach(const Options& options,
     }
     const Layout layout(segment->memory(), measures);
     std::unique_ptr<NodeStage> stage(new NodeStage(std::move(segment), layout, options));
-    if (auto done = stage->move_in(); !done) return pass_on(std::move(done));
+    TRY(stage->move_in());
     return stage;
 }
 
 Done NodeStage::move_in() {
     const Measures& measures = meeting_.layout().measures();
-    auto reserved = segment_->reserve(Layout::staging_at(measures, rank()),
-                                      measures.staging_bytes(), "a rank's transfers");
-    if (!reserved) return reserved;
+    TRY(segment_->reserve(Layout::staging_at(measures, rank()), measures.staging_bytes(),
+                          "a rank's transfers"));
     return meeting_.attach(heap_ != nullptr ? heap_->ticket() : SharedHeap::Ticket{});
 }
 
@@ -160,7 +156,7 @@ std::uint64_t NodeStage::digest(const Turn& turn, Kind kind, std::uint64_t lengt
 
 Done NodeStage::begin(const Turn& turn) {
     if (!introduced_) {
-        if (auto done = introduce(); !done) return done;
+        TRY(introduce());
     }
     return meeting_.begin(turn);
 }
@@ -168,8 +164,8 @@ Done NodeStage::begin(const Turn& turn) {
 // The part of the set-up that has to wait until all ranks have attached.
 Done NodeStage::introduce() {
     const Turn turn{"introduction of the node's ranks", 0, patience_};
-    if (auto begun = meeting_.begin(turn); !begun) return begun;
-    if (auto met = meeting_.meet(digest(turn, Kind::introduction, 0), {}); !met) return met;
+    TRY(meeting_.begin(turn));
+    TRY(meeting_.meet(digest(turn, Kind::introduction, 0), {}));
     if (rank() == 0) segment_->unlink();
 
     std::vector<CpuSet> cpus;
@@ -183,8 +179,8 @@ Done NodeStage::introduce() {
     auto mapped = map_heaps();
     if (!mapped) why_not_direct_ = mapped.error().text;
     const auto vote = static_cast<std::byte>(mapped ? 1 : 0);
-    if (auto begun = meeting_.begin(turn); !begun) return begun;
-    if (auto met = meeting_.meet(digest(turn, Kind::introduction, 1), {&vote, 1}); !met) return met;
+    TRY(meeting_.begin(turn));
+    TRY(meeting_.meet(digest(turn, Kind::introduction, 1), {&vote, 1}));
     direct_is_open_ = true;
     for (int peer = 0; peer < size(); ++peer) {
         if (meeting_.entry(peer).payload[0] != std::byte{0}) continue;
@@ -209,9 +205,8 @@ Done NodeStage::map_heaps() {
             heaps_.emplace_back(*heap_);
             continue;
         }
-        auto heap = PeerHeap::map(theirs);
-        if (!heap) return pass_on(std::move(heap));
-        heaps_.push_back(std::move(*heap));
+        auto heap = TRY(PeerHeap::map(theirs));
+        heaps_.push_back(std::move(heap));
     }
     return {};
 }
@@ -235,8 +230,7 @@ Location NodeStage::location(int rank) const {
 Done NodeStage::show(std::uint64_t agreement, std::span<const std::byte> data, std::size_t longest,
                      const Location& own, bool& direct) {
     if (longest <= shm::inline_bytes) {
-        auto met = meeting_.meet(agreement, data);
-        if (!met) return met;
+        TRY(meeting_.meet(agreement, data));
         direct = false;
         for (int peer = 0; peer < size(); ++peer) {
             shown_[static_cast<std::size_t>(peer)] =

@@ -208,8 +208,7 @@ template <typename Fill>
 Done NodeStage::meet(std::uint64_t agreement, const shm::Location& own, Fill fill, bool& direct) {
     const bool shared = own.all_shared();
     if (!shared) fill();
-    auto met = meeting_.meet(agreement, std::as_bytes(std::span(&own, 1)));
-    if (!met) return met;
+    TRY(meeting_.meet(agreement, std::as_bytes(std::span(&own, 1))));
     int sharing = 0;
     if (direct_is_open_) {
         for (int peer = 0; peer < size(); ++peer)

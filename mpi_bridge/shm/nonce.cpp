@@ -13,8 +13,7 @@ namespace mpi_bridge {
 
 Outcome<Nonce> draw_nonce() {
     Nonce nonce{};
-    auto drawn = fill_random(std::as_writable_bytes(std::span(nonce)));
-    if (!drawn) return pass_on(std::move(drawn));
+    TRY(fill_random(std::as_writable_bytes(std::span(nonce))));
     return nonce;
 }
 

@@ -19,9 +19,8 @@ class OwnHeap {
         if (SharedHeap* there = get(); there != nullptr) return there;
         const std::lock_guard lock(mutex_);
         if (heap_ == nullptr) {
-            auto made = SharedHeap::create(capacity);
-            if (!made) return pass_on(std::move(made));
-            heap_ = std::move(*made);
+            auto made = TRY(SharedHeap::create(capacity));
+            heap_ = std::move(made);
             made_.store(heap_.get(), std::memory_order_release);
         }
         return heap_.get();

@@ -54,7 +54,7 @@ Rendezvous::~Rendezvous() {
 }
 
 Done Rendezvous::attach(const SharedHeap::Ticket& heap) {
-    if (auto locked = segment_->lock(rank_); !locked) return locked;
+    TRY(segment_->lock(rank_));
     own_slot().identity = Identity{process_, heap, usable_cpus()};
     own_slot().progress.store(steps_, std::memory_order_relaxed);
     own_slot().presence.store(static_cast<std::uint32_t>(Presence::attached),
@@ -78,7 +78,7 @@ Done Rendezvous::meet(std::uint64_t digest, std::span<const std::byte> payload) 
     if (!payload.empty()) std::memcpy(own.payload, payload.data(), payload.size());
     own.agreement = digest;
     own.call.store(call_, std::memory_order_release);
-    if (auto met = await({Goal::arrival, call_}, 0, size_); !met) return met;
+    TRY(await({Goal::arrival, call_}, 0, size_));
     common_steps_ = steps_;
     for (int peer = 0; peer < size_; ++peer) {
         const Entry& other = entry(peer);
@@ -149,7 +149,7 @@ Done Rendezvous::await_patiently(Goal goal, int first, int last) {
             }
             if (now - last_look >= longest_sleep || now >= deadline.when()) {
                 last_look = now;
-                if (auto fine = look_for_trouble(goal, peer, last, deadline); !fine) return fine;
+                TRY(look_for_trouble(goal, peer, last, deadline));
             }
             if (!waiting) waiting.emplace(waits_, global(peer), lane_);
             sleep(peer, goal, deadline);

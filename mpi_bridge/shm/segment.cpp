@@ -40,10 +40,9 @@ Outcome<std::byte*> map(const FileDescriptor& file, std::uint64_t bytes, std::st
 }  // namespace
 
 Outcome<std::unique_ptr<Segment>> Segment::create(std::uint64_t bytes) {
-    auto nonce = draw_nonce();
-    if (!nonce) return pass_on(std::move(nonce));
-    Ticket ticket{{}, *nonce, bytes};
-    const auto name = name_for_segment(*nonce);
+    auto nonce = TRY(draw_nonce());
+    Ticket ticket{{}, nonce, bytes};
+    const auto name = name_for_segment(nonce);
     name.copy(ticket.name, sizeof ticket.name - 1);
 
     if (bytes > longest_file()) {
@@ -61,14 +60,12 @@ Outcome<std::unique_ptr<Segment>> Segment::create(std::uint64_t bytes) {
     if (::ftruncate(segment->file_.number(), static_cast<off_t>(bytes)) != 0) {
         return system_failure("set the size of", ticket.name);
     }
-    auto reserved = segment->reserve(0, header_bytes, "a header");
-    if (!reserved) return pass_on(std::move(reserved));
-    auto memory = map(segment->file_, bytes, ticket.name);
-    if (!memory) return pass_on(std::move(memory));
-    segment->memory_ = *memory;
+    TRY(segment->reserve(0, header_bytes, "a header"));
+    auto memory = TRY(map(segment->file_, bytes, ticket.name));
+    segment->memory_ = memory;
     Header header{};
     std::copy(std::begin(magic), std::end(magic), header.magic);
-    header.nonce = *nonce;
+    header.nonce = nonce;
     std::memcpy(segment->memory_, &header, sizeof header);
     return segment;
 }
@@ -86,9 +83,8 @@ Outcome<std::unique_ptr<Segment>> Segment::attach(const Ticket& ticket) {
                                 "where {} were expected",
                                 own.name, status.st_size, own.bytes));
     }
-    auto memory = map(file, own.bytes, own.name);
-    if (!memory) return pass_on(std::move(memory));
-    std::unique_ptr<Segment> segment(new Segment(std::move(file), *memory, own, 0));
+    auto memory = TRY(map(file, own.bytes, own.name));
+    std::unique_ptr<Segment> segment(new Segment(std::move(file), memory, own, 0));
     Header header{};
     std::memcpy(&header, segment->memory_, sizeof header);
     if (!std::equal(std::begin(magic), std::end(magic), header.magic) ||

@@ -61,33 +61,29 @@ Done print_host() {
     const auto chosen = mpi_bridge::process_environment("UCX_TLS");
     line("UCX_TLS", chosen.value_or("not set: all of these"));
 
-    auto settings = mpi_bridge::settings_from_environment();
-    if (!settings) return pass_on(std::move(settings));
-    line("network", mpi_bridge::network_in_use(settings->network) + " (MPI_BRIDGE_NETWORK)");
-    if (auto forced = mpi_bridge::choose_kernels(settings->kernels); !forced) return forced;
+    auto settings = TRY(mpi_bridge::settings_from_environment());
+    line("network", mpi_bridge::network_in_use(settings.network) + " (MPI_BRIDGE_NETWORK)");
+    TRY(mpi_bridge::choose_kernels(settings.kernels));
     line("kernels", mpi_bridge::reduction_instruction_set() + std::string(" (MPI_BRIDGE_KERNELS)"));
-    line("allreduce", or_default(settings->allreduce, "by the model") + " (MPI_BRIDGE_ALLREDUCE)");
-    line("model", or_default(settings->model, "measured") + " (MPI_BRIDGE_MODEL)");
-    line("segment", std::to_string(settings->segment_bytes) + " bytes (MPI_BRIDGE_SEGMENT_BYTES)");
-    const bool limited = settings->timeout != mpi_bridge::no_limit;
-    line("timeout", (limited ? std::to_string(settings->timeout.count()) + " s" : "none") +
+    line("allreduce", or_default(settings.allreduce, "by the model") + " (MPI_BRIDGE_ALLREDUCE)");
+    line("model", or_default(settings.model, "measured") + " (MPI_BRIDGE_MODEL)");
+    line("segment", std::to_string(settings.segment_bytes) + " bytes (MPI_BRIDGE_SEGMENT_BYTES)");
+    const bool limited = settings.timeout != mpi_bridge::no_limit;
+    line("timeout", (limited ? std::to_string(settings.timeout.count()) + " s" : "none") +
                         " (MPI_BRIDGE_TIMEOUT_SECONDS)");
     return {};
 }
 
 Done print_selection(int ranks, std::string_view model_text) {
-    auto settings = mpi_bridge::settings_from_environment();
-    if (!settings) return pass_on(std::move(settings));
-    if (model_text.empty()) model_text = settings->model;
-    auto model = Model::parse(model_text.empty() ? "tcp" : model_text);
-    if (!model) return pass_on(std::move(model));
-    mpi_bridge::Selection selection(*model, settings->segment_bytes);
-    if (!settings->allreduce.empty()) {
-        auto table = mpi_bridge::AllreduceTable::parse(settings->allreduce);
-        if (!table) return pass_on(std::move(table));
-        selection.pin(std::move(*table));
+    auto settings = TRY(mpi_bridge::settings_from_environment());
+    if (model_text.empty()) model_text = settings.model;
+    auto model = TRY(Model::parse(model_text.empty() ? "tcp" : model_text));
+    mpi_bridge::Selection selection(model, settings.segment_bytes);
+    if (!settings.allreduce.empty()) {
+        auto table = TRY(mpi_bridge::AllreduceTable::parse(settings.allreduce));
+        selection.pin(std::move(table));
     }
-    std::printf("%-15s%s\n", "model", model->text().c_str());
+    std::printf("%-15s%s\n", "model", model.text().c_str());
     std::fputs(selection.text(ranks).c_str(), stdout);
     return {};
 }

@@ -134,17 +134,14 @@ int merge(const CommandLine& line) {
 }
 
 mpi_bridge::Done add_file(const std::string& path, tool::Summary& summary) {
-    auto reader = tool::EventReader::open(path);
-    if (!reader) return mpi_bridge::pass_on(std::move(reader));
+    auto reader = TRY(tool::EventReader::open(path));
     for (;;) {
-        auto raw = (*reader)->next();
-        if (!raw) return mpi_bridge::pass_on(std::move(raw));
-        if (!*raw) break;
-        auto event = tool::parse_event(**reader, **raw);
-        if (!event) return mpi_bridge::pass_on(std::move(event));
-        summary.add(*event);
+        auto raw = TRY(reader->next());
+        if (!raw) break;
+        auto event = TRY(tool::parse_event(*reader, *raw));
+        summary.add(event);
     }
-    if ((*reader)->torn()) warn_of_torn(path);
+    if (reader->torn()) warn_of_torn(path);
     return {};
 }
 

@@ -28,9 +28,8 @@ using AddressOf = std::function<Outcome<std::vector<std::byte>>(int rank)>;
 AddressOf addresses_of_own_kind(const TransportWishes& wishes, std::byte mark) {
     return [fetch = wishes.fetch, own = wishes.rank,
             mark](int rank) -> Outcome<std::vector<std::byte>> {
-        auto address = fetch(rank);
-        if (!address) return address;
-        const std::byte theirs = address->empty() ? std::byte{} : address->front();
+        auto address = TRY(fetch(rank));
+        const std::byte theirs = address.empty() ? std::byte{} : address.front();
         if (theirs != mark) {
             return fail(MPIB_ERROR_BOOTSTRAP,
                         "rank " + std::to_string(own) + " uses the network " + name_of(mark) +
@@ -39,7 +38,7 @@ AddressOf addresses_of_own_kind(const TransportWishes& wishes, std::byte mark) {
                             "tcp, or to ucx, for all ranks");
         }
         const std::byte version =
-            address->size() < bytes_before_address ? std::byte{} : address->at(1);
+            address.size() < bytes_before_address ? std::byte{} : address.at(1);
         if (version != own_version) {
             return fail(MPIB_ERROR_BOOTSTRAP,
                         "rank " + std::to_string(own) + " and rank " + std::to_string(rank) +
@@ -48,7 +47,7 @@ AddressOf addresses_of_own_kind(const TransportWishes& wishes, std::byte mark) {
                             std::to_string(std::to_integer<int>(version)) +
                             "); install the same version on all hosts");
         }
-        address->erase(address->begin(), address->begin() + bytes_before_address);
+        address.erase(address.begin(), address.begin() + bytes_before_address);
         return address;
     };
 }
@@ -56,26 +55,25 @@ AddressOf addresses_of_own_kind(const TransportWishes& wishes, std::byte mark) {
 template <typename Opened>
 Outcome<std::unique_ptr<Transport>> published(const TransportWishes& wishes, std::byte mark,
                                               Outcome<std::unique_ptr<Opened>> opened) {
-    if (!opened) return pass_on(std::move(opened));
+    auto transport = TRY(std::move(opened));
     std::vector<std::byte> address{mark, own_version};
-    const auto own = (*opened)->address();
+    const auto own = transport->address();
     address.insert(address.end(), own.begin(), own.end());
-    if (auto done = wishes.publish(address); !done) return pass_on(std::move(done));
-    return std::unique_ptr<Transport>(std::move(*opened));
+    TRY(wishes.publish(address));
+    return std::unique_ptr<Transport>(std::move(transport));
 }
 
 Outcome<std::unique_ptr<Transport>> open_tcp(const TransportWishes& wishes,
                                              const NetworkChoice& choice, bool several_hosts) {
-    auto interface = choose_tcp_interface(wishes.host, ucx_wishes(), several_hosts);
-    if (!interface) return pass_on(std::move(interface));
-    log(LogLevel::info, "network: " + interface->text +
+    auto interface = TRY(choose_tcp_interface(wishes.host, ucx_wishes(), several_hosts));
+    log(LogLevel::info, "network: " + interface.text +
                             (several_hosts ? "; TCP of its own, because " : ", because ") +
                             choice.reason + " (MPI_BRIDGE_NETWORK)");
     TcpTransport::Options options;
     options.rank = wishes.rank;
     options.size = wishes.size;
     options.local_size = wishes.local_size;
-    options.addresses = std::move(interface->addresses);
+    options.addresses = std::move(interface.addresses);
     options.waits = wishes.waits;
     options.address_of = addresses_of_own_kind(wishes, tcp_mark);
     return published(wishes, tcp_mark, TcpTransport::open(std::move(options)));

@@ -116,7 +116,7 @@ std::optional<EventReader::RawEvent> EventReader::tear() {
 Outcome<std::optional<EventReader::RawEvent>> EventReader::next() {
     if (place_ == Place::at_end) return std::nullopt;
     if (place_ == Place::before_array) {
-        if (Done entered = enter_array(); !entered) return pass_on(std::move(entered));
+        TRY(enter_array());
     }
     auto byte = skip_space();
     bool comma = false;
@@ -132,7 +132,7 @@ Outcome<std::optional<EventReader::RawEvent>> EventReader::next() {
     // the last write did not get beyond the comma.
     if (!byte || *byte == '\0' || (comma && *byte == ']')) return tear();
     if (*byte == ']') {
-        if (Done left = leave_array(); !left) return pass_on(std::move(left));
+        TRY(leave_array());
         return std::nullopt;
     }
     if (*byte != '{' || (place_ == Place::after_event && !comma)) {
@@ -141,11 +141,10 @@ Outcome<std::optional<EventReader::RawEvent>> EventReader::next() {
             fmt::format("{} where {} is expected", quoted_for_people(std::string_view(&*byte, 1)),
                         place_ == Place::after_event && !comma ? "a comma or ]" : "an event")));
     }
-    const auto bytes = object_bytes();
-    if (!bytes) return tl::unexpected<Failure>(bytes.error());
-    if (*bytes == 0) return tear();
-    const RawEvent event{std::string_view(window_).substr(position_, *bytes), offset()};
-    advance(*bytes);
+    const auto bytes = TRY(object_bytes());
+    if (bytes == 0) return tear();
+    const RawEvent event{std::string_view(window_).substr(position_, bytes), offset()};
+    advance(bytes);
     place_ = Place::after_event;
     return event;
 }

@@ -34,37 +34,32 @@ void remove_output(const std::string& path) {
 }
 
 Outcome<ClockEvent> read_clock(const std::string& path) {
-    auto reader = EventReader::open(path);
-    if (!reader) return pass_on(std::move(reader));
-    auto raw = (*reader)->next();
-    if (!raw) return pass_on(std::move(raw));
-    if (*raw) {
-        const auto event = parse_event(**reader, **raw);
-        if (!event) return tl::unexpected<Failure>(event.error());
-        const auto clock = clock_of(*event);
-        if (!clock)
-            return tl::unexpected<Failure>((*reader)->at((*raw)->offset, clock.error().text));
+    auto reader = TRY(EventReader::open(path));
+    auto raw = TRY(reader->next());
+    if (raw) {
+        const auto event = TRY(parse_event(*reader, *raw));
+        const auto clock = clock_of(event);
+        if (!clock) return tl::unexpected<Failure>(reader->at(raw->offset, clock.error().text));
         if (*clock) return **clock;
     }
     return tl::unexpected<Failure>(
-        (*reader)->at(raw->has_value() ? (*raw)->offset : 0,
-                      "not the timeline of one rank: its first event is not \"clock\""));
+        reader->at(raw.has_value() ? raw->offset : 0,
+                   "not the timeline of one rank: its first event is not \"clock\""));
 }
 
 Outcome<std::vector<ClockEvent>> read_clocks(std::span<const std::string> inputs) {
     std::vector<ClockEvent> clocks;
     std::map<int, std::string> file_of;
     for (const std::string& input : inputs) {
-        auto clock = read_clock(input);
-        if (!clock) return pass_on(std::move(clock));
-        const auto [other, added] = file_of.emplace(clock->rank, input);
+        auto clock = TRY(read_clock(input));
+        const auto [other, added] = file_of.emplace(clock.rank, input);
         if (!added) {
             return fail(MPIB_ERROR_INVALID_ARGUMENT,
                         fmt::format("{}: byte 0: the timeline of rank {}, as {} is; give the files "
                                     "of one run",
-                                    input, clock->rank, other->second));
+                                    input, clock.rank, other->second));
         }
-        clocks.push_back(std::move(*clock));
+        clocks.push_back(std::move(clock));
     }
     return clocks;
 }
@@ -94,22 +89,19 @@ class Output {
 // Returns true if the file lacks its end.
 Outcome<bool> copy_events(const std::string& input, std::int64_t shift_ns, Output& output,
                           std::uint64_t& events) {
-    auto reader = EventReader::open(input);
-    if (!reader) return pass_on(std::move(reader));
+    auto reader = TRY(EventReader::open(input));
     std::string text;
     for (;;) {
-        auto raw = (*reader)->next();
-        if (!raw) return pass_on(std::move(raw));
-        if (!*raw) return (*reader)->torn();
-        auto event = parse_event(**reader, **raw);
-        if (!event) return pass_on(std::move(event));
+        auto raw = TRY(reader->next());
+        if (!raw) return reader->torn();
+        auto event = TRY(parse_event(*reader, *raw));
         // This event is not copied, because it describes the clock of its own file.
-        if (event->type == 'M' && event->name == "clock") continue;
-        const double nanoseconds = std::round(event->time * 1000) + static_cast<double>(shift_ns);
-        event->object["ts"] = nanoseconds / 1000;
+        if (event.type == 'M' && event.name == "clock") continue;
+        const double nanoseconds = std::round(event.time * 1000) + static_cast<double>(shift_ns);
+        event.object["ts"] = nanoseconds / 1000;
         text.clear();
-        event->object.dump(text);
-        if (Done added = output.add(text); !added) return pass_on(std::move(added));
+        event.object.dump(text);
+        TRY(output.add(text));
         ++events;
     }
 }
@@ -135,9 +127,8 @@ Done merge_into(std::span<const std::string> inputs, std::span<const ClockEvent>
     const auto shifts = align(clocks);
     Output output(file);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-        auto torn = copy_events(inputs[i], shifts[i], output, report.events);
-        if (!torn) return pass_on(std::move(torn));
-        if (*torn) report.torn.push_back(inputs[i]);
+        auto torn = TRY(copy_events(inputs[i], shifts[i], output, report.events));
+        if (torn) report.torn.push_back(inputs[i]);
     }
     return output.flush();
 }
@@ -170,17 +161,16 @@ Outcome<MergeReport> merge(std::span<const std::string> inputs, const std::strin
                         fmt::format("{}: is both input and output", input));
         }
     }
-    const auto clocks = read_clocks(inputs);
-    if (!clocks) return tl::unexpected<Failure>(clocks.error());
-    auto file = TimelineFile::create(output);
-    if (!file) return pass_on(std::move(file));
+    const auto clocks = TRY(read_clocks(inputs));
+    auto file = TRY(TimelineFile::create(output));
     MergeReport report;
-    if (Done merged = merge_into(inputs, *clocks, **file, report); !merged) {
-        file->reset();
+    Done merged = merge_into(inputs, clocks, *file, report);
+    if (!merged) {
+        file.reset();
         remove_output(output);
-        return pass_on(std::move(merged));
     }
-    report.missing = ranks_without_file(*clocks);
+    TRY(std::move(merged));
+    report.missing = ranks_without_file(clocks);
     return report;
 }
 

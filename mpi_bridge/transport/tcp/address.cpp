@@ -44,7 +44,7 @@ void append(std::vector<std::byte>& bytes, const void* from, std::size_t count) 
 
 Done draw_name(char* name) {
     std::array<unsigned char, random_digits / 2> random{};
-    if (auto drawn = fill_random(std::as_writable_bytes(std::span(random))); !drawn) return drawn;
+    TRY(fill_random(std::as_writable_bytes(std::span(random))));
     constexpr std::string_view digits = "0123456789abcdef";
     *name++ = '\0';
     name = std::copy(name_begin.begin(), name_begin.end(), name);
@@ -134,8 +134,7 @@ Outcome<TcpAddress> TcpAddress::parse(std::span<const std::byte> bytes) {
 
 Outcome<TcpSecret> make_tcp_secret() {
     TcpSecret secret{};
-    auto drawn = fill_random(std::as_writable_bytes(std::span(secret)));
-    if (!drawn) return pass_on(std::move(drawn));
+    TRY(fill_random(std::as_writable_bytes(std::span(secret))));
     return secret;
 }
 
@@ -153,9 +152,7 @@ bool may_be_a_rank(int socket) {
 Outcome<FileDescriptor> listen_at(TcpEndpoint& endpoint) {
     const int family = endpoint.storage.ss_family;
     if (endpoint.is_on_host()) {
-        if (auto named = draw_name(on_host(endpoint.storage).sun_path); !named) {
-            return pass_on(std::move(named));
-        }
+        TRY(draw_name(on_host(endpoint.storage).sun_path));
     }
     FileDescriptor socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!socket) return system_failure("socket");

@@ -37,7 +37,7 @@ TcpHandshake::Proof TcpHandshake::prove(Purpose purpose, std::uint32_t detail) c
 Outcome<TcpHandshake> TcpHandshake::call(const TcpSecret& secret, int caller, int callee) {
     TcpHandshake handshake(secret, static_cast<std::uint32_t>(caller),
                            static_cast<std::uint32_t>(callee));
-    if (auto drawn = fill_random(handshake.callers_); !drawn) return pass_on(std::move(drawn));
+    TRY(fill_random(handshake.callers_));
     return handshake;
 }
 
@@ -48,7 +48,7 @@ TcpHandshake::Hello TcpHandshake::hello() const {
 Outcome<TcpHandshake> TcpHandshake::answer(const TcpSecret& secret, const Hello& hello) {
     TcpHandshake handshake(secret, hello.caller, hello.callee);
     handshake.callers_ = hello.nonce;
-    if (auto drawn = fill_random(handshake.callees_); !drawn) return pass_on(std::move(drawn));
+    TRY(fill_random(handshake.callees_));
     return handshake;
 }
 

@@ -83,20 +83,18 @@ TcpMeeting::TcpMeeting(int rank, TcpLinks links, Events events)
 
 Done TcpMeeting::listen(const std::vector<std::string>& addresses) {
     met_.resize(static_cast<std::size_t>(links_.count()));
-    auto secret = make_tcp_secret();
-    if (!secret) return pass_on(std::move(secret));
-    address_.secret = *secret;
-    handshakes_.set_secret(*secret);
+    auto secret = TRY(make_tcp_secret());
+    address_.secret = secret;
+    handshakes_.set_secret(secret);
     Done last = fail(MPIB_ERROR_INTERNAL, "there is no address to listen at");
     for (const auto& text : addresses) {
-        auto endpoint = TcpEndpoint::parse(text);
-        if (!endpoint) return pass_on(std::move(endpoint));
-        auto listener = listen_at(*endpoint);
+        auto endpoint = TRY(TcpEndpoint::parse(text));
+        auto listener = listen_at(endpoint);
         if (!listener) {
-            last = pass_on(std::move(listener));
+            last = tl::unexpected(std::move(listener).error());
             continue;
         }
-        address_.endpoints.push_back(*endpoint);
+        address_.endpoints.push_back(endpoint);
         events_.watch(listener->number());
         listeners_.push_back(std::move(*listener));
     }
@@ -105,12 +103,10 @@ Done TcpMeeting::listen(const std::vector<std::string>& addresses) {
 }
 
 Done TcpMeeting::call(int link) {
-    auto bytes = events_.address_of(links_.rank(link));
-    if (!bytes) return pass_on(std::move(bytes));
-    auto address = TcpAddress::parse(*bytes);
-    if (!address) return pass_on(std::move(address));
+    auto bytes = TRY(events_.address_of(links_.rank(link)));
+    auto address = TRY(TcpAddress::parse(bytes));
     Call& call = calls_[link];
-    call.address = std::move(*address);
+    call.address = std::move(address);
     reach(link, call, {});
     set_timer();
     return {};

@@ -39,7 +39,7 @@ TcpMeeting::Events TcpTraffic::meeting_events() {
 
 Done TcpTraffic::start(int interrupt_descriptor) {
     peers_.resize(static_cast<std::size_t>(links_.count()));
-    if (auto opened = events_.open(); !opened) return opened;
+    TRY(events_.open());
     events_.watch_level(interrupt_descriptor, TcpEvents::interrupt);
     return meeting_.listen(options_.addresses);
 }
@@ -56,10 +56,9 @@ Outcome<TcpPeer*> TcpTraffic::talk_to(int link) {
     auto& place = peers_[static_cast<std::size_t>(link)];
     if (place == nullptr) {
         make_peer(link);
-        if (auto called = meeting_.call(link); !called) {
-            place.reset();
-            return pass_on(std::move(called));
-        }
+        Done called = meeting_.call(link);
+        if (!called) place.reset();
+        TRY(std::move(called));
     }
     return &place->stream;
 }

@@ -101,25 +101,23 @@ Request TcpTransportImplementation::new_operation(int peer, Tag tag, bool receiv
 Outcome<Request> TcpTransportImplementation::post_send(int to, Tag tag,
                                                        std::span<const std::byte> data) {
     const std::lock_guard lock(watch_.mutex());
-    auto peer = traffic_.talk_to(link_of(to, tag));
-    if (!peer) return pass_on(std::move(peer));
+    auto peer = TRY(traffic_.talk_to(link_of(to, tag)));
     const Request id = new_operation(to, tag, false);
     TcpOperation& operation = operations_[id];
-    (*peer)->send(operation, tag, data);
-    if ((*peer)->sends()) traffic_.activate(operation.link);
+    peer->send(operation, tag, data);
+    if (peer->sends()) traffic_.activate(operation.link);
     return id;
 }
 
 Outcome<Request> TcpTransportImplementation::post_receive(int from, Tag tag,
                                                           std::span<std::byte> data) {
     const std::lock_guard lock(watch_.mutex());
-    auto peer = traffic_.talk_to(link_of(from, tag));
-    if (!peer) return pass_on(std::move(peer));
+    auto peer = TRY(traffic_.talk_to(link_of(from, tag)));
     const Request id = new_operation(from, tag, true);
     TcpOperation& operation = operations_[id];
     operation.memory = data.data();
     operation.bytes = data.size();
-    (*peer)->inbox().expect(operation);
+    peer->inbox().expect(operation);
     if (!operation.done) traffic_.activate(operation.link);
     return id;
 }
@@ -248,7 +246,7 @@ void TcpTransportImplementation::end_operations() {
 
 Outcome<std::unique_ptr<TcpTransport>> TcpTransport::open(Options options) {
     auto transport = std::make_unique<TcpTransportImplementation>(std::move(options));
-    if (auto started = transport->start(); !started) return pass_on(std::move(started));
+    TRY(transport->start());
     return transport;
 }
 

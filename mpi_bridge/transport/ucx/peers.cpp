@@ -16,8 +16,7 @@ Outcome<ucp_ep_h> UcxPeers::endpoint(int rank) {
     if (const auto known = peers_.find(rank); known != peers_.end()) {
         return known->second->endpoint;
     }
-    auto address = address_of_(rank);
-    if (!address) return pass_on(std::move(address));
+    auto address = TRY(address_of_(rank));
 
     auto peer = std::make_unique<Peer>();
     peer->owner = this;
@@ -25,7 +24,7 @@ Outcome<ucp_ep_h> UcxPeers::endpoint(int rank) {
     ucp_ep_params_t params{};
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                         UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params.address = reinterpret_cast<const ucp_address_t*>(address->data());
+    params.address = reinterpret_cast<const ucp_address_t*>(address.data());
     params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
     params.err_handler.cb = on_error;
     params.err_handler.arg = peer.get();

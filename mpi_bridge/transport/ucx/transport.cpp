@@ -136,10 +136,9 @@ Outcome<ucp_context_h> make_context(int size, int local_size, bool named) {
     ucp_config_t* config = nullptr;
     auto status = ucp_config_read(nullptr, nullptr, &config);
     if (status != UCS_OK) return ucx_failure("ucp_config_read", status);
-    if (auto configured = configure_network(config, {local_size < size, named}); !configured) {
-        ucp_config_release(config);
-        return pass_on(std::move(configured));
-    }
+    Done configured = configure_network(config, {local_size < size, named});
+    if (!configured) ucp_config_release(config);
+    TRY(std::move(configured));
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
                         UCP_PARAM_FIELD_ESTIMATED_NUM_PPN | UCP_PARAM_FIELD_NAME;
@@ -185,9 +184,8 @@ Done UcxTransportImplementation::start(Options options) {
         return fail(MPIB_ERROR_INTERNAL,
                     "more than " + std::to_string(most_ranks) + " ranks are not supported");
     }
-    auto context = make_context(size_, options.local_size, options.named);
-    if (!context) return pass_on(std::move(context));
-    context_ = *context;
+    auto context = TRY(make_context(size_, options.local_size, options.named));
+    context_ = context;
 
     ucp_worker_params_t params{};
     params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
@@ -264,23 +262,21 @@ bool UcxTransportImplementation::finished(Operation& operation) {
 Outcome<Request> UcxTransportImplementation::post_send(int to, Tag tag,
                                                        std::span<const std::byte> data) {
     const std::lock_guard lock(watch_->mutex());
-    auto peer = endpoint(to);
-    if (!peer) return pass_on(std::move(peer));
+    auto peer = TRY(endpoint(to));
     const Request id = new_operation(to, tag, false);
     peers_->note_sent(to, tag);
     ucp_request_param_t params{};
     params.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE;
     params.memory_type = UCS_MEMORY_TYPE_HOST;
     return posted(id,
-                  ucp_tag_send_nbx(*peer, data.data(), data.size(), encode(rank_, tag), &params));
+                  ucp_tag_send_nbx(peer, data.data(), data.size(), encode(rank_, tag), &params));
 }
 
 Outcome<Request> UcxTransportImplementation::post_receive(int from, Tag tag,
                                                           std::span<std::byte> data) {
     const std::lock_guard lock(watch_->mutex());
     // A receive needs no endpoint, but without one nothing would report that the sender is gone.
-    auto peer = endpoint(from);
-    if (!peer) return pass_on(std::move(peer));
+    TRY(endpoint(from));
     const Request id = new_operation(from, tag, true);
     Operation& operation = operations_[id];
     operation.expected_bytes = data.size();
@@ -394,7 +390,7 @@ Outcome<Transport::Arrival> UcxTransportImplementation::await_message(
     (void)watch_->wait(lock, happened, deadline, Tag::wait_mode(channel));
     --awaiting_;
     if (worker_ == nullptr) return fail(MPIB_ERROR_INTERNAL, "the transport is closed");
-    if (!alive) return pass_on(std::move(alive));
+    TRY(std::move(alive));
     return arrival;
 }
 
@@ -494,9 +490,7 @@ void UcxTransportImplementation::destroy() {
 
 Outcome<std::unique_ptr<UcxTransport>> UcxTransport::open(Options options) {
     auto transport = std::make_unique<UcxTransportImplementation>(options);
-    if (auto started = transport->start(std::move(options)); !started) {
-        return pass_on(std::move(started));
-    }
+    TRY(transport->start(std::move(options)));
     return transport;
 }
 
