@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "mpi_bridge/core/settle.hpp"
 #include "spank/gpu_environment.hpp"
 #include "spank/hooks.hpp"
 #include "spank/one_id.hpp"
@@ -17,7 +18,6 @@
 #include "spank/protocol.h"
 #include "spank/rank_environment.hpp"
 #include "spank/reply.hpp"
-#include "spank/settle.hpp"
 #include "spank/stepd.hpp"
 
 namespace batchai::spank {
@@ -123,7 +123,8 @@ void settle_pmix(spank_t handle) {
     if (!pmix_has_to_settle) return;
     uint32_t nodes = 1;
     if (spank_get_item(handle, S_JOB_NNODES, &nodes) != ESPANK_SUCCESS || nodes < 2) return;
-    if (!job_variable(handle, "PMIX_SERVER_TMPDIR", PATH_MAX).empty()) let_slurm_settle();
+    if (!job_variable(handle, "PMIX_SERVER_TMPDIR", PATH_MAX).empty())
+        mpi_bridge::let_slurm_settle(mpi_bridge::before_program);
 }
 
 void set(spank_t handle, const std::string& name, const std::string& value) {

@@ -7,6 +7,8 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <optional>
+#include <string>
 #include <system_error>
 #include <thread>
 
@@ -17,6 +19,7 @@
 #include "base/file.hpp"
 #include "base/ids.hpp"
 #include "base/text.hpp"
+#include "mpi_bridge/core/process_stat.hpp"
 
 namespace batchai::base {
 
@@ -41,14 +44,10 @@ std::string process_namespace() {
 
 }  // namespace
 
-// Fields are counted after the program's name, which may contain any character.
 std::string start_time(pid_t process) {
-    const auto text = read_file(fmt::format("/proc/{}/stat", process), 65536);
-    if (!text) return {};
-    const std::size_t name_end = text->rfind(')');
-    if (name_end == std::string::npos) return {};
-    const auto fields = split(std::string_view(*text).substr(name_end + 1), ' ');
-    return fields.size() > 20 ? std::string(fields[20]) : std::string();
+    const auto text = mpi_bridge::read_process_stat(std::to_string(process));
+    const auto stat = text ? mpi_bridge::parse_process_stat(*text) : std::nullopt;
+    return stat ? std::to_string(stat->start) : std::string();
 }
 
 std::string boot_id() {

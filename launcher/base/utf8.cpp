@@ -4,40 +4,19 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "mpi_bridge/core/utf8.hpp"
+
 namespace batchai::base {
 
 namespace {
 
 constexpr char32_t replacement = 0xFFFD;
 
-unsigned char byte_at(std::string_view text, std::size_t offset) {
-    return static_cast<unsigned char>(text[offset]);
-}
-
-// Returns the sequence length that the lead byte announces; 0 if it cannot be a lead byte.
-std::size_t promised_length(unsigned char lead) {
-    if (lead < 0x80) return 1;
-    if (lead >= 0xC2 && lead <= 0xDF) return 2;
-    if (lead >= 0xE0 && lead <= 0xEF) return 3;
-    if (lead >= 0xF0 && lead <= 0xF4) return 4;
-    return 0;
-}
-
 }  // namespace
 
 std::size_t utf8_sequence(std::string_view text, std::size_t offset) {
-    const unsigned char lead = byte_at(text, offset);
-    const std::size_t length = promised_length(lead);
-    if (length <= 1) return length;
-    if (text.size() - offset < length) return 0;
-    for (std::size_t i = 1; i < length; ++i) {
-        if ((byte_at(text, offset + i) & 0xC0U) != 0x80U) return 0;
-    }
-    const unsigned char second = byte_at(text, offset + 1);
-    const bool overlong = (lead == 0xE0 && second < 0xA0) || (lead == 0xF0 && second < 0x90);
-    const bool surrogate = lead == 0xED && second >= 0xA0;
-    const bool too_high = lead == 0xF4 && second >= 0x90;
-    return overlong || surrogate || too_high ? 0 : length;
+    const auto character = mpi_bridge::first_character(text.substr(offset));
+    return character ? character->bytes : 0;
 }
 
 bool is_utf8(std::string_view text) {
@@ -51,13 +30,7 @@ bool is_utf8(std::string_view text) {
 }
 
 char32_t utf8_decode(std::string_view sequence) {
-    const std::uint32_t lead = byte_at(sequence, 0);
-    if (sequence.size() == 1) return lead;
-    std::uint32_t code_point = lead & (0x7FU >> sequence.size());
-    for (std::size_t i = 1; i < sequence.size(); ++i) {
-        code_point = (code_point << 6U) | (byte_at(sequence, i) & 0x3FU);
-    }
-    return code_point;
+    return mpi_bridge::first_character(sequence).value_or(mpi_bridge::Character{}).code;
 }
 
 void utf8_append(std::string& out, char32_t code_point) {
@@ -78,13 +51,6 @@ void utf8_append(std::string& out, char32_t code_point) {
         put(0x80U | ((c >> 6U) & 0x3FU));
         put(0x80U | (c & 0x3FU));
     }
-}
-
-bool is_unprintable(char32_t c) {
-    if (c < 0x20 || (c >= 0x7F && c <= 0x9F)) return true;
-    if (c == 0xAD || c == 0x61C || c == 0xFEFF) return true;
-    if (c >= 0x200B && c <= 0x200F) return true;
-    return (c >= 0x2028 && c <= 0x202E) || (c >= 0x2060 && c <= 0x206F);
 }
 
 std::string printable(std::string_view text) {

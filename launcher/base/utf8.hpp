@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
-// UTF-8: strict decoding, and text that is safe to show on a terminal.
+#include "mpi_bridge/core/utf8.hpp"
+
+// UTF-8 (mpi_bridge/core/utf8.hpp decodes it), and text that is safe to show on a terminal.
 namespace batchai::base {
 
 // Returns the length in bytes (1 to 4) of the valid UTF-8 sequence at `offset`; 0 if there is none
@@ -21,9 +23,7 @@ namespace batchai::base {
 
 void utf8_append(std::string& out, char32_t code_point);
 
-// Returns whether the character could move the cursor, reorder the line or hide itself: C0 and C1
-// controls including the tab, bidirectional controls, zero-width characters, and line separators.
-[[nodiscard]] bool is_unprintable(char32_t code_point);
+using mpi_bridge::is_unprintable;
 
 // Each of these returns the text with every unprintable character and every invalid byte replaced
 // by U+FFFD. What nodes, images, other users' files and other programs say goes through one of them

@@ -53,7 +53,7 @@ class Bootstrap {
 //
 // `all_tasks_run` says that the caller publishes only after it has heard from every task of the
 // step, so that there is no need to wait for nodes that may still be starting their tasks
-// (settle.hpp).
+// (core/settle.hpp).
 [[nodiscard]] Outcome<std::unique_ptr<Bootstrap>> connect_pmix(Deadline deadline,
                                                                bool all_tasks_run = false);
 

@@ -3,7 +3,7 @@
 
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/pmi2_session.hpp"
-#include "bootstrap/settle.hpp"
+#include "core/settle.hpp"
 #include "core/log.hpp"
 
 namespace mpi_bridge {
@@ -28,7 +28,7 @@ class Pmi2Bootstrap final : public Bootstrap {
         const auto start = Clock::now();
         // PMI-2's fence goes another way than PMIx's, through srun. Nobody has seen it lose a
         // message, nor tried often enough to do without this.
-        if (topology().local_size < topology().size) let_slurm_settle();
+        if (topology().local_size < topology().size) let_slurm_settle(before_fence);
         auto met = session_->ask("kvs-fence", {}, deadline, given_up);
         if (!met) {
             met.error().text = "rank " + std::to_string(topology().rank) + ": waiting for all " +

@@ -8,7 +8,7 @@
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/pmix_call.hpp"
 #include "bootstrap/pmix_session.hpp"
-#include "bootstrap/settle.hpp"
+#include "core/settle.hpp"
 #include "core/bounded_call.hpp"
 #include "core/log.hpp"
 
@@ -81,7 +81,7 @@ class PmixBootstrap final : public Bootstrap {
         }
         const bool several_hosts = topology_.local_size < topology_.size;
         if (several_hosts && !all_tasks_run_ && std::getenv("SLURM_STEP_ID") != nullptr)
-            let_slurm_settle();
+            let_slurm_settle(before_fence);
         const auto start = Clock::now();
         Done met = fence(deadline, given_up);
         log_time("exchanging addresses with all ranks", start);

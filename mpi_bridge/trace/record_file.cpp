@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "trace/utf8.hpp"
+#include "trace/quoting.hpp"
 
 namespace mpi_bridge {
 

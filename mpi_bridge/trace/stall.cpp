@@ -9,7 +9,7 @@
 
 #include "trace/activity.hpp"
 #include "trace/byte_size.hpp"
-#include "trace/utf8.hpp"
+#include "trace/quoting.hpp"
 
 namespace mpi_bridge {
 namespace {

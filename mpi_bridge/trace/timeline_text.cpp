@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "reduce/datatypes.hpp"
-#include "trace/utf8.hpp"
+#include "trace/quoting.hpp"
 
 namespace mpi_bridge {
 namespace {

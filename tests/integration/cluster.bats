@@ -76,7 +76,7 @@ one_slurmd_runs() { [[ $(as_root_on h1 pgrep -c -x slurmd) == 1 ]]; }
 @test "eight ranks on four hosts are wired by PMIx" {
     needs_pmix
     put "$PMIX_RING" /shared/pmix_ring
-    # Not before the slowest node has started its tasks: see mpi_bridge/bootstrap/settle.hpp.
+    # Not before the slowest node has started its tasks: see mpi_bridge/core/settle.hpp.
     run as_user srun -N4 -n8 --ntasks-per-node=2 --mpi=pmix sh -c 'sleep 0.5; exec /shared/pmix_ring'
     [[ $status -eq 0 ]]
     lines_are 8 "$(of_ranks "$output")"

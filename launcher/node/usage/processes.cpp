@@ -2,7 +2,6 @@
 #include "node/usage/processes.hpp"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include <fcntl.h>
@@ -26,35 +25,6 @@ double seconds(std::uint64_t ticks) {
 }
 
 }  // namespace
-
-std::optional<ProcessStat> parse_process_stat(std::string_view text) {
-    // The second field is the program's name in parentheses, which may contain anything.
-    const std::size_t name = text.rfind(')');
-    if (name == std::string_view::npos || name + 2 > text.size()) return std::nullopt;
-    const auto words = base::split(base::trim(text.substr(name + 2)), ' ');
-    // proc(5) counts the fields from 1, and the first of these is the third.
-    constexpr std::size_t least = 22;
-    if (words.size() < least) return std::nullopt;
-    const auto field = [&](std::size_t number) {
-        return base::number_in<std::int64_t>(words[number - 3]);
-    };
-    std::array<std::int64_t, 8> values{};
-    std::size_t at = 0;
-    for (const std::size_t number : {4UL, 14UL, 15UL, 16UL, 17UL, 20UL, 22UL, 24UL}) {
-        const auto value = field(number);
-        if (!value) return std::nullopt;
-        values[at++] = std::max<std::int64_t>(*value, 0);
-    }
-    const auto [parent, user, system, user_of_children, system_of_children, threads, start, pages] =
-        values;
-    const auto of_children = static_cast<std::uint64_t>(user_of_children + system_of_children);
-    return ProcessStat{.parent = static_cast<pid_t>(parent),
-                       .ticks = static_cast<std::uint64_t>(user + system) + of_children,
-                       .ticks_of_children = of_children,
-                       .threads = static_cast<int>(threads),
-                       .start = static_cast<std::uint64_t>(start),
-                       .memory = pages * sysconf(_SC_PAGESIZE)};
-}
 
 std::int64_t number_of_line(std::string_view text, std::string_view key) {
     for (const std::string_view line : base::split(text, '\n')) {
@@ -104,7 +74,7 @@ StepProcesses::Listed StepProcesses::list() const {
         if (fstatat(proc_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 ||
             status.st_uid != user)
             continue;
-        if (const auto stat = parse_process_stat(text_of(name + "/stat")))
+        if (const auto stat = mpi_bridge::parse_process_stat(text_of(name + "/stat")))
             listed.emplace(*process, *stat);
     }
     return listed;
@@ -132,7 +102,7 @@ void StepProcesses::find_ranks(const Listed& listed) {
     // A child may have a smaller number than its parent, so parents are looked for until nothing
     // changes.
     bool changed = true;
-    std::map<pid_t, ProcessStat> left;
+    std::map<pid_t, mpi_bridge::ProcessStat> left;
     for (const auto& [process, stat] : listed) {
         Known& known = known_[process];
         if (known.start != stat.start) {
@@ -204,7 +174,7 @@ void StepProcesses::add_up(const Listed& listed) {
         known.written = number_of_line(io, "write_bytes");
         RankProcesses& rank = now[*known.rank];
         ticks[*known.rank] += stat.ticks;
-        rank.memory += stat.memory;
+        rank.memory += stat.pages * sysconf(_SC_PAGESIZE);
         rank.threads += stat.threads;
         rank.read += known.read;
         rank.written += known.written;
@@ -239,7 +209,8 @@ void StepProcesses::look() {
 }
 
 double StepProcesses::cpu_seconds_of_ended_tasks() const {
-    const auto stat = parse_process_stat(text_of(std::to_string(step_.slurmstepd) + "/stat"));
+    const auto stat =
+        mpi_bridge::parse_process_stat(text_of(std::to_string(step_.slurmstepd) + "/stat"));
     return stat ? seconds(stat->ticks_of_children) : 0;
 }
 

@@ -11,23 +11,10 @@
 #include <sys/types.h>
 
 #include "base/file.hpp"
+#include "mpi_bridge/core/process_stat.hpp"
 
 // The processes of a step on this node, as /proc shows them to the user.
 namespace batchai::node {
-
-// What /proc/<pid>/stat says. A process's own time comes with that of its children that have ended
-// and that it has waited for.
-struct ProcessStat {
-    pid_t parent = 0;
-    std::uint64_t ticks = 0;  // user and system, its own and its children's
-    std::uint64_t ticks_of_children = 0;
-    int threads = 0;
-    std::uint64_t start = 0;  // in ticks since the machine was started
-    std::int64_t memory = 0;  // resident, in bytes
-
-    bool operator==(const ProcessStat&) const = default;
-};
-[[nodiscard]] std::optional<ProcessStat> parse_process_stat(std::string_view text);
 
 // Returns the value of a "key: number" line in a text such as /proc/<pid>/io; 0 if there is none.
 [[nodiscard]] std::int64_t number_of_line(std::string_view text, std::string_view key);
@@ -88,7 +75,7 @@ class StepProcesses {
         std::int64_t read = 0;
         std::int64_t written = 0;
     };
-    using Listed = std::map<pid_t, ProcessStat>;
+    using Listed = std::map<pid_t, mpi_bridge::ProcessStat>;
 
     [[nodiscard]] Listed list() const;
     void find_ranks(const Listed& listed);

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "trace/utf8.hpp"
+#include "trace/quoting.hpp"
 
 namespace mpi_bridge::timeline_tool {
 namespace {

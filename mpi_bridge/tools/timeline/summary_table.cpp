@@ -13,7 +13,7 @@
 
 #include "trace/byte_size.hpp"
 #include "trace/stall.hpp"
-#include "trace/utf8.hpp"
+#include "trace/quoting.hpp"
 
 namespace mpi_bridge::timeline_tool {
 namespace {

@@ -69,23 +69,6 @@ class FakeProc {
 
 const double tick = 1.0 / static_cast<double>(sysconf(_SC_CLK_TCK));
 
-TEST(ProcessStat, HasAnyName) {
-    const auto stat = parse_process_stat(
-        "42 (evil) S 7 (x) R 10 1 1 0 -1 0 0 0 0 0 5 6 7 8 20 0 9 0 77 1000 3 0\n");
-    ASSERT_TRUE(stat);
-    EXPECT_EQ(stat->parent, 10);
-    EXPECT_EQ(stat->ticks, 26U);
-    EXPECT_EQ(stat->ticks_of_children, 15U);
-    EXPECT_EQ(stat->threads, 9);
-    EXPECT_EQ(stat->start, 77U);
-    EXPECT_EQ(stat->memory, 3 * sysconf(_SC_PAGESIZE));
-    EXPECT_FALSE(parse_process_stat(""));
-    EXPECT_FALSE(parse_process_stat("42 (x"));
-    EXPECT_FALSE(parse_process_stat("42 (x)"));
-    EXPECT_FALSE(parse_process_stat("42 (x) S 1 2"));
-    EXPECT_FALSE(parse_process_stat("42 (x) R a 1 1 0 -1 0 0 0 0 0 5 6 7 8 20 0 9 0 77 1000 3 0"));
-}
-
 TEST(StepProcesses, TellsRanksApart) {
     const FakeProc proc;
     proc.put(11, {.parent = 10, .user = 1000, .environment = FakeProc::rank(9)});  // the anchor

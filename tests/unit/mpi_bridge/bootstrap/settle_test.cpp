@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bootstrap/settle.hpp"
+#include "core/settle.hpp"
 
 #include <map>
 
@@ -33,18 +33,20 @@ mpi_bridge::StatOfProcess stat_of(const FakeProcesses& processes) {
     };
 }
 
-TEST(Settle, WaitsUntilTwiceTheTimeOfTheLaunchIsOver) {
-    EXPECT_EQ(settling_time({milliseconds(120), milliseconds(30)}), milliseconds(210));
-    EXPECT_EQ(settling_time({milliseconds(120), milliseconds(240)}), milliseconds(0));
-    EXPECT_EQ(settling_time({milliseconds(120), milliseconds(9000)}), milliseconds(0));
+TEST(Settle, WaitsUntilTheTaskIsOldEnoughForTheTimeOfItsLaunch) {
+    EXPECT_EQ(settling_time({milliseconds(120), milliseconds(30)}, 2), milliseconds(210));
+    EXPECT_EQ(settling_time({milliseconds(120), milliseconds(240)}, 2), milliseconds(0));
+    EXPECT_EQ(settling_time({milliseconds(120), milliseconds(9000)}, 2), milliseconds(0));
+    EXPECT_EQ(settling_time({milliseconds(120), milliseconds(30)}, 1.5), milliseconds(150));
+    EXPECT_EQ(settling_time({milliseconds(120), milliseconds(180)}, 1.5), milliseconds(0));
 }
 
 TEST(Settle, WaitsALittleAfterTheFastestLaunchAndNeverForLong) {
-    EXPECT_EQ(settling_time({milliseconds(0), milliseconds(0)}), milliseconds(60));
-    EXPECT_EQ(settling_time({milliseconds(-10), milliseconds(0)}), milliseconds(60));
-    EXPECT_EQ(settling_time({milliseconds(60000), milliseconds(0)}), milliseconds(1000));
+    EXPECT_EQ(settling_time({milliseconds(0), milliseconds(0)}, 2), milliseconds(60));
+    EXPECT_EQ(settling_time({milliseconds(-10), milliseconds(0)}, 2), milliseconds(60));
+    EXPECT_EQ(settling_time({milliseconds(60000), milliseconds(0)}, 2), milliseconds(1000));
     // A clock that went back is no reason to wait longer.
-    EXPECT_EQ(settling_time({milliseconds(60000), milliseconds(-5000)}), milliseconds(1000));
+    EXPECT_EQ(settling_time({milliseconds(60000), milliseconds(-5000)}, 1.5), milliseconds(1000));
 }
 
 TEST(Settle, FindsTheTaskThatAScriptsChildBelongsTo) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trace/utf8.hpp"
+#include "trace/quoting.hpp"
 
 #include <gtest/gtest.h>
 #include <jsoncons/json.hpp>
+
+#include "core/utf8.hpp"
 
 namespace mpi_bridge {
 namespace {

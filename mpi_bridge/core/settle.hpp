@@ -21,9 +21,14 @@ struct TaskStart {
     std::chrono::milliseconds age{};     // of the task
 };
 
-// How much longer a task should wait before its first fence. The wait ends when the task is twice
-// as old as its launch took, but at least 60 ms old, and lasts a second at most.
-[[nodiscard]] std::chrono::milliseconds settling_time(const TaskStart& start);
+// How many times as old as its launch took a task must be before the first fence of this library,
+// and before a program that the plugin starts, which may begin with a fence.
+constexpr double before_fence = 2;
+constexpr double before_program = 1.5;
+
+// How much longer a task should wait before its first fence. The wait ends when the task is
+// `launches` times as old as its launch took, but at least 60 ms old, and lasts a second at most.
+[[nodiscard]] std::chrono::milliseconds settling_time(const TaskStart& start, double launches);
 
 // Returns the text of /proc/PID/stat, or nothing if it cannot be read.
 using StatOfProcess = std::function<std::optional<std::string>(int pid)>;
@@ -36,6 +41,6 @@ using StatOfProcess = std::function<std::optional<std::string>(int pid)>;
 
 // Makes a process of a Slurm step wait as settling_time() says for its task. Where slurmstepd is
 // not visible (a PID namespace, hidepid), it waits until this process is 200 ms old.
-void let_slurm_settle();
+void let_slurm_settle(double launches);
 
 }  // namespace mpi_bridge

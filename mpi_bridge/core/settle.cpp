@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bootstrap/settle.hpp"
+#include "core/settle.hpp"
 
 #include <algorithm>
 #include <ctime>
@@ -54,8 +54,9 @@ std::optional<Process> look(const StatOfProcess& stat_of, int pid) {
 
 }  // namespace
 
-milliseconds settling_time(const TaskStart& start) {
-    return std::clamp(std::clamp(2 * start.launch, least, most) - start.age, milliseconds(0), most);
+milliseconds settling_time(const TaskStart& start, double launches) {
+    const auto age = std::chrono::duration_cast<milliseconds>(launches * start.launch);
+    return std::clamp(std::clamp(age, least, most) - start.age, milliseconds(0), most);
 }
 
 std::optional<TaskStart> find_task_start(const StatOfProcess& stat_of, int pid, milliseconds now) {
@@ -69,10 +70,10 @@ std::optional<TaskStart> find_task_start(const StatOfProcess& stat_of, int pid, 
     return std::nullopt;
 }
 
-void let_slurm_settle() {
+void let_slurm_settle(double launches) {
     const auto now = since_boot();
     if (const auto task = find_task_start(read_stat, getpid(), now)) {
-        std::this_thread::sleep_for(settling_time(*task));
+        std::this_thread::sleep_for(settling_time(*task, launches));
         return;
     }
     const auto self = look(read_stat, getpid());
