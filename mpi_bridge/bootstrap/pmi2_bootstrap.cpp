@@ -3,8 +3,8 @@
 
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/pmi2_session.hpp"
-#include "core/settle.hpp"
 #include "core/log.hpp"
+#include "core/settle.hpp"
 
 namespace mpi_bridge {
 namespace {

@@ -8,9 +8,9 @@
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/pmix_call.hpp"
 #include "bootstrap/pmix_session.hpp"
-#include "core/settle.hpp"
 #include "core/bounded_call.hpp"
 #include "core/log.hpp"
+#include "core/settle.hpp"
 
 namespace mpi_bridge {
 namespace {

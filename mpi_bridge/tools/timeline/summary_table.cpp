@@ -12,8 +12,8 @@
 #include <fmt/format.h>
 
 #include "trace/byte_size.hpp"
-#include "trace/stall.hpp"
 #include "trace/quoting.hpp"
+#include "trace/stall.hpp"
 
 namespace mpi_bridge::timeline_tool {
 namespace {
