@@ -2,10 +2,12 @@
 #pragma once
 
 #include <string>
-#include <type_traits>
 #include <utility>
 
 #include <tl/expected.hpp>
+
+// TRY, for functions that return a Result.
+#include "mpi_bridge/core/try.hpp"
 
 namespace batchai::base {
 
@@ -47,20 +49,4 @@ using Result = tl::expected<T, Error>;
         Error{std::move(what), std::move(where), std::move(hint), exit_code});
 }
 
-// Returns the value of a Result that has one, which the caller may not need. Only TRY uses it.
-template <typename T>
-T take_value(Result<T>&& result) {
-    if constexpr (!std::is_void_v<T>) return std::move(*result);
-}
-
 }  // namespace batchai::base
-
-// `const Plan plan = TRY(read_plan(path));` takes the value, or makes the calling function return
-// the error. TRY is a statement expression of GCC and clang, for use in functions that return a
-// Result.
-#define TRY(...)                                                                   \
-    __extension__({                                                                \
-        auto try_result_ = (__VA_ARGS__);                                          \
-        if (!try_result_) return ::tl::unexpected(std::move(try_result_).error()); \
-        ::batchai::base::take_value(std::move(try_result_));                       \
-    })

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <string>
-#include <type_traits>
 #include <utility>
 
 #include <tl/expected.hpp>
 
+#include "core/try.hpp"
 #include "mpi_bridge.h"
 
 namespace mpi_bridge {
@@ -39,12 +39,6 @@ using Done = Outcome<void>;
         Failure{.status = MPIB_ERROR_PEER_LOST, .text = std::move(text), .of_rank = rank});
 }
 
-// Returns the value of an outcome that has one. Only TRY uses it.
-template <typename T>
-T take_value(Outcome<T>&& outcome) {
-    if constexpr (!std::is_void_v<T>) return std::move(*outcome);
-}
-
 // Passes the failure of one type of outcome on as another type.
 template <typename T>
 [[nodiscard]] tl::unexpected<Failure> pass_on(Outcome<T>&& outcome) {
@@ -52,13 +46,3 @@ template <typename T>
 }
 
 }  // namespace mpi_bridge
-
-// `const int device = TRY(device_of(memory));` takes the value, or makes the calling function
-// return the failure. A statement expression of GCC and clang, for functions that return an
-// Outcome.
-#define TRY(...)                                                                     \
-    __extension__({                                                                  \
-        auto try_outcome_ = (__VA_ARGS__);                                           \
-        if (!try_outcome_) return ::tl::unexpected(std::move(try_outcome_).error()); \
-        ::mpi_bridge::take_value(std::move(try_outcome_));                           \
-    })
