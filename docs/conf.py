@@ -2,7 +2,7 @@
 """Settings of Sphinx, which scripts/docs runs over docs/*.md and the pages at the root.
 
 The pages are written for GitHub. Added here are the navigation, which is read from the list of
-pages in docs/README.md, links to files of the tree that are no pages, and what manual pages need:
+pages in docs/README.md, links to files of the tree that are not pages, and what manual pages need:
 lists instead of tables, and names instead of links.
 """
 
@@ -106,7 +106,7 @@ def add_charts(app: Sphinx, page: str, source: list[str]) -> None:
 
 
 class LinksToFiles(SphinxTransform):
-    """Lets a file that is no page be downloaded, and leaves only the name of a directory.
+    """Lets a file that is not a page be downloaded, and leaves only the name of a directory.
 
     A link to something that does not exist stays as it is, and Sphinx reports it.
     """

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Makes a data set in the file format of CIFAR-10, for trials where there is no network.
 
-The images are no photographs: each class has a direction of stripes and a colour, hidden in noise.
+The images are not photographs: each class has a direction of stripes and a colour, hidden in noise.
 A file named SYNTHETIC beside the data says so, and the training script repeats it.
 """
 

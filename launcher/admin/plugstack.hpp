@@ -32,7 +32,7 @@ struct Plugstack {
 [[nodiscard]] std::string plugstack_path(const node::SlurmConf& conf);
 
 // Reads the file and the files that it includes. It is an error if the file itself cannot be read.
-// An include whose pattern matches nothing is no fault, as in Slurm.
+// An include whose pattern matches nothing is not a fault, as in Slurm.
 [[nodiscard]] base::Result<Plugstack> read_plugstack(const std::string& path);
 
 // Returns the lines that load batchai.so, by whatever path.

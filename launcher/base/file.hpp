@@ -82,8 +82,8 @@ class FileDescriptor {
 
 // Removes `name` in the open directory `parent` with all that is in it. Links are removed and not
 // followed. A directory on another file system is an error and stays. After an error it removes
-// what it can, and returns the first error. It is no error if `name` is not there. Calls `tick` now
-// and then.
+// what it can, and returns the first error. It is not an error if `name` is not there. Calls `tick`
+// now and then.
 [[nodiscard]] Result<void> remove_tree(int parent, const std::string& name,
                                        const std::function<void()>& tick = {});
 // Removes the tree at a path. Nobody else may be able to replace a directory of that path.

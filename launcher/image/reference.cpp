@@ -167,7 +167,7 @@ tl::expected<Reference, BadReference> take_version(std::string_view& rest, std::
         rest = rest.substr(0, at);
         if (!is_digest(reference.digest))
             return bad(
-                fmt::format("\"{}\" is no digest, in the image \"{}\"", reference.digest, image),
+                fmt::format("\"{}\" is not a digest, in the image \"{}\"", reference.digest, image),
                 "a digest is \"sha256:\" and 64 digits of 0-9 and a-f");
     }
     const std::size_t slash = rest.rfind('/');
@@ -176,8 +176,9 @@ tl::expected<Reference, BadReference> take_version(std::string_view& rest, std::
         reference.tag = rest.substr(colon + 1);
         rest = rest.substr(0, colon);
         if (!is_tag(reference.tag))
-            return bad(fmt::format("\"{}\" is no tag, in the image \"{}\"", reference.tag, image),
-                       "a tag has up to 128 letters, digits, \"_\", \".\" and \"-\"");
+            return bad(
+                fmt::format("\"{}\" is not a tag, in the image \"{}\"", reference.tag, image),
+                "a tag has up to 128 letters, digits, \"_\", \".\" and \"-\"");
         // The digest alone says which image it is.
         if (!reference.digest.empty()) reference.tag.clear();
     } else if (reference.digest.empty()) {
@@ -195,7 +196,7 @@ std::optional<BadReference> check_repository(std::string_view repository, std::s
         return BadReference{
             fmt::format("\"{}\" has capital letters, in the image \"{}\"", repository, image),
             fmt::format("names in a registry are in lower case: \"{}\"", lower), false};
-    return BadReference{fmt::format("\"{}\" is no image", image), std::string(forms), false};
+    return BadReference{fmt::format("\"{}\" is not an image", image), std::string(forms), false};
 }
 
 Parsed parse_registry(std::string_view image, const Server& server) {
@@ -206,7 +207,7 @@ Parsed parse_registry(std::string_view image, const Server& server) {
     const std::string_view first = rest.substr(0, slash);
     if (slash != std::string_view::npos && names_registry(first)) {
         if (!is_registry(first))
-            return bad(fmt::format("\"{}\" is no registry, in the image \"{}\"", first, image),
+            return bad(fmt::format("\"{}\" is not a registry, in the image \"{}\"", first, image),
                        "a registry is a host name and, if needed, \":\" and a port");
         reference->registry = canonical_registry(first);
         if (!server.registry.empty() && server.registry != reference->registry)

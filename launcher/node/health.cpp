@@ -149,7 +149,7 @@ HealthCheck run_check(const std::string& directory, const std::string& name,
 }
 
 // Returns the names of the programs, in order. Hidden files, and those that nobody may execute, are
-// no programs.
+// not programs.
 base::Result<std::vector<std::string>> programs_in(const std::string& directory) {
     std::vector<std::string> names;
     std::error_code code;

@@ -57,8 +57,9 @@ base::Result<Plan> read_plan(const std::string& path, const std::string& digest,
         return base::fail("names a job directory other than its own", path, "submit the job again");
     if (array_task) return plan_of_task(*plan, *array_task);
     if (plan->sweep)
-        return base::fail("each point of a sweep runs as a task of an array job, and this is none",
-                          path, "submit the job file with `batchai job create` or sbatch");
+        return base::fail(
+            "each point of a sweep runs as a task of an array job, and this job is not one", path,
+            "submit the job file with `batchai job create` or sbatch");
     return plan;
 }
 

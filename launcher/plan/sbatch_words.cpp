@@ -195,7 +195,7 @@ class Reader {
             const std::string& word = words_[next_++];
             const bool is_option = word.size() > 1 && word.starts_with('-') && word != "--";
             if (!is_option)
-                return wrong(fmt::format("{} is no option", job::quote(word)),
+                return wrong(fmt::format("{} is not an option", job::quote(word)),
                              "write an option and its value in one word, as in --name=value");
             TRY(word.starts_with("--") ? long_option(word) : short_options(word));
         }
@@ -206,7 +206,8 @@ class Reader {
     base::Result<void> long_option(std::string_view word) {
         const std::size_t equals = std::min(word.find('='), word.size());
         const std::string_view name = word.substr(2, equals - 2);
-        if (!is_option_name(name)) return wrong(fmt::format("{} is no option", job::quote(word)));
+        if (!is_option_name(name))
+            return wrong(fmt::format("{} is not an option", job::quote(word)));
         const bool has_value = equals < word.size();
         const std::string_view value = has_value ? word.substr(equals + 1) : std::string_view();
         const Known* const option = TRY(with_name(name));

@@ -108,7 +108,7 @@ std::optional<SoftwareReport> software_report(const fs::path& path, int task) {
     for (const std::string& entry : report.changes) {
         const std::string name = entry.substr(0, entry.find('='));
         if (!is_name(name))
-            report.fault = fmt::format("\"{}\" is no name of a variable", base::printable(name));
+            report.fault = fmt::format("\"{}\" is not a name of a variable", base::printable(name));
     }
     report.facts = software_of(known);
     return report;

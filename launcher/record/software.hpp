@@ -48,7 +48,7 @@ struct SoftwareReport {
 };
 
 // Returns nothing if the task has reported neither a success nor a failure. A report that is too
-// large, or has a name that is none of a variable, is a fault.
+// large, or has a name that a variable cannot have, is a fault.
 [[nodiscard]] std::optional<SoftwareReport> software_report(const std::filesystem::path& path,
                                                             int task);
 

@@ -188,8 +188,8 @@ class Client {
     [[nodiscard]] base::Result<void> hold(const JobId& job) const;
     [[nodiscard]] base::Result<void> release(const JobId& job) const;
 
-    // Sets the priority of a job that waits and is not held. A user who is no operator could only
-    // lower it.
+    // Sets the priority of a job that waits and is not held. A user who is not an operator could
+    // only lower it.
     [[nodiscard]] base::Result<void> set_priority(const JobId& job,
                                                   const std::string& priority) const;
     // Returns whether Slurm heeds a --priority of the caller's.

@@ -35,7 +35,7 @@ using ArrayStatuses = std::map<std::string, std::map<int, const slurm::JobStatus
 // The result points into `jobs`.
 [[nodiscard]] ArrayStatuses array_statuses(const slurm::Jobs& jobs);
 
-// Returns the ids of all Slurm arrays of the job; of a job that is no array, its one id.
+// Returns the ids of all Slurm arrays of the job; of a job that is not an array, its one id.
 [[nodiscard]] std::vector<std::string> slurm_ids_of(const store::Job& job);
 
 // Returns the numbers of all tasks of an array job, those that Slurm has forgotten as well.

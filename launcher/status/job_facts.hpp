@@ -21,7 +21,7 @@ struct FactsOf {
 
 [[nodiscard]] Summary summary_of(const JobView& view);
 
-// Refuses a task of a job that is no array, and an array job without a task.
+// Refuses a task of a job that is not an array, and an array job without a task.
 [[nodiscard]] base::Result<void> check_task(const store::Store& store, const FactsOf& of);
 
 // `what` tells which further files are read; its summary is filled in here.

@@ -27,7 +27,7 @@ struct JobView {
     // may be noticed only after the job has ended.
     std::vector<record::FailureNote> not_written;
     // All tasks of an array job; `state` then combines theirs (slurm::combined_state). Empty if the
-    // job is no array, or if the view is that of one task.
+    // job is not an array, or if the view is that of one task.
     std::vector<TaskView> tasks;
     // The task of an array job that `attempt` and `evidence` are about.
     std::optional<int> task;
@@ -65,7 +65,8 @@ using AskedJobs = std::future<base::Result<slurm::Jobs>>;
 [[nodiscard]] base::Result<JobView> view_job(const store::Store& store, const slurm::Client& client,
                                              const store::JobKey& key,
                                              std::optional<int> task = {});
-// Returns one task of an array job. A job that is none, or does not have the task, is an error.
+// Returns one task of an array job. A job that is not an array, or does not have the task, is an
+// error.
 [[nodiscard]] base::Result<TaskView> task_of(const JobView& view, int number);
 // Returns the files of the job, or of that task.
 [[nodiscard]] record::JobFiles files_of(const store::Store& store, const store::JobKey& key,

@@ -57,7 +57,7 @@ namespace batchai::status {
 
 // Types and names of an ARM id: {"resourceGroups", "team"}, {"providers", "Microsoft.BatchAI"}, …
 using IdParts = std::vector<std::pair<std::string, std::string>>;
-// Returns nothing if the text is no id.
+// Returns nothing if the text is not an id.
 [[nodiscard]] std::optional<IdParts> id_parts(std::string_view id);
 // Returns the component after `kind` in an ARM id: "dev" for ("…/workspaces/dev/…", "workspaces");
 // empty if there is none. Types in ids may be written in upper or lower case.

@@ -86,7 +86,8 @@ bool write_at(int file, const char* bytes, std::size_t count, off_t at) {
     return true;
 }
 
-// The part of a file from `begin` to `end` that is no hole. `begin` is negative if there is none.
+// The part of a file from `begin` to `end` that is not a hole. `begin` is negative if there is
+// none.
 struct Data {
     off_t begin = -1;
     off_t end = -1;

@@ -31,7 +31,7 @@ struct Range {
     std::optional<std::int64_t> first;
     std::optional<std::int64_t> last;
 };
-// Narrows the source to a part. A last byte behind the file's is no error; a first one is.
+// Narrows the source to a part. A last byte behind the file's is not an error; a first one is.
 [[nodiscard]] base::Result<Source> part_of(Source source, const Range& range);
 
 // Opens a file of the user's by its path. Anything else than a regular file is refused, and opening

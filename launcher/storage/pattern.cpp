@@ -8,7 +8,7 @@ namespace batchai::storage {
 namespace {
 
 struct Set {
-    std::size_t length = 0;  // in the pattern; 0: this is no set
+    std::size_t length = 0;  // in the pattern; 0: this is not a set
     bool contains = false;
 };
 

@@ -36,7 +36,7 @@ void describe(const plan::Snapshot& snapshot, const snapshot::Listing& listing,
     };
     name(listing.not_frozen,
          "is a link with an absolute path: what it leads to is not in the snapshot and may change");
-    name(listing.left_out, "is no file, directory or link, and is not in the snapshot");
+    name(listing.left_out, "is not a file, directory or link, and is not in the snapshot");
     for (const std::string& why : listing.why_no_repository)
         notices.push_back(fmt::format("all files are copied, because git cannot be asked: {}",
                                       job::printable(why)));

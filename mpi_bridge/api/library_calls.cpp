@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions of the C API that are no collectives: to begin and to end, to learn where this rank
-// is and what the library does, and to get memory.
+// The functions of the C API that are not collectives: to begin and to end, to learn where this
+// rank is and what the library does, and to get memory.
 #include <cmath>
 
 #include "api/guard.hpp"

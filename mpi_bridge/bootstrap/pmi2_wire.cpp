@@ -123,7 +123,7 @@ Outcome<Answer> answer(std::string_view text, std::string_view command) {
     while (!text.empty()) {
         auto pair = take_until(text, ';');
         const auto key = pair ? take_until(*pair, '=') : std::nullopt;
-        if (!key) return misunderstood("an answer that is none", whole);
+        if (!key) return misunderstood("an answer without a key", whole);
         if (*key == "cmd") {
             answer.command = *pair;
         } else {

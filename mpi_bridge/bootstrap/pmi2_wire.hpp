@@ -37,7 +37,7 @@ struct Answer {
     std::map<std::string, std::string> values;
 
     [[nodiscard]] std::string_view value(const std::string& key) const;
-    // Fails if the value is no number from 0 to `most`.
+    // Fails if the value is not a number from 0 to `most`.
     [[nodiscard]] Outcome<int> number(const std::string& key, int most) const;
 };
 

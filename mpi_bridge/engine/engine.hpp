@@ -58,7 +58,7 @@ class Engine {
     // Sets that only their members know; see ProcessSets::open().
     [[nodiscard]] Done open_process_set(std::span<const int> ranks, int id);
     [[nodiscard]] Done close_process_set(int id);
-    // Returns nullopt if the set is unknown, -1 if this rank is no member, else its index.
+    // Returns nullopt if the set is unknown, -1 if this rank is not a member, else its index.
     [[nodiscard]] std::optional<int> process_set_rank(int id) const;
     [[nodiscard]] std::optional<std::vector<int>> process_set_ranks(int id) const;
     [[nodiscard]] std::vector<int> process_set_ids() const;

@@ -41,7 +41,7 @@ Outcome<ProcessSetEngine*> ProcessSets::serving(const mpib_operation& operation)
     ProcessSetEngine* engine =
         id < 0 || id >= most ? nullptr : serving_[static_cast<std::size_t>(id)].load();
     if (engine == nullptr) {
-        return invalid(ranks(id) ? fmt::format("this rank is no member of process set {}", id)
+        return invalid(ranks(id) ? fmt::format("this rank is not a member of process set {}", id)
                                  : fmt::format("process set {} is unknown", id));
     }
     TRY(check_operation(operation, engine->group()));
@@ -154,7 +154,7 @@ Done ProcessSets::open(const std::vector<int>& ranks, int id) {
                                    first_private, most - 1));
     const int own = parts_.world.ranks[static_cast<std::size_t>(parts_.world.own)];
     if (!std::binary_search(ranks.begin(), ranks.end(), own))
-        return invalid("this rank is no member of the process set that it opens");
+        return invalid("this rank is not a member of the process set that it opens");
     let_go_of_closed();
     ProcessSetEngine* engine = nullptr;
     {

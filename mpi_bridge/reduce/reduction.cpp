@@ -77,7 +77,8 @@ Done choose_kernels(std::string_view name) {
         if (!set.runs_here()) {
             return fail(MPIB_ERROR_INVALID_ARGUMENT,
                         "MPI_BRIDGE_KERNELS=" + std::string(name) + " needs a processor with " +
-                            set.needs + ", which this host's has not; unset it to use " +
+                            set.needs +
+                            ", which the processor of this host does not have; unset it to use " +
                             fastest()->name);
         }
         chosen() = &set;

@@ -152,7 +152,7 @@ bool uses_direct_copies() {
     return std::strtol(disabled.c_str(), nullptr, 0) != 1 && level != "0" && level != "LOC";
 }
 
-// Tells of direct copies. What is wrong with them is no fault: NCCL does not use all of them.
+// Tells of direct copies. What is wrong with them is not a fault: NCCL does not use all of them.
 void check_direct_copies(std::vector<mpi_bridge::gpus::Gpu>& gpus, const Tell& tell) {
     const auto speeds = mpi_bridge::gpus::compare_with_each_other(
         gpus, time_for_direct_copies, [&](const std::string& next) { tell(pair, next); });

@@ -265,7 +265,7 @@ IDS
     [[ $output == */resourceGroups/rg2/*/workspaces/w2/clusters/two ]]
     with_site sized "$PREFIX/bin/batchai" cluster delete -n two -g rg2 -w w2 --yes
     wait_until 30 no_job_of_alice
-    # One that is not there, although others of its name are; and what is no cluster.
+    # One that is not there, although others of its name are; and what is not a cluster.
     job id-lost "{\"cluster\": {\"id\": \"$id\"}}"
     job id-bad "{\"cluster\": {\"id\": \"$sub/resourceGroups/rg2/$arm/workspaces/w2\"}}"
     for row in "sbatch --wrap=true" "srun true" "salloc true" "batchai job create -f"; do

@@ -115,8 +115,8 @@ credentials() {
     nothing_is_left_of_imports
 }
 
-# Breaks when what is no image is found out only on the node.
-@test "an artifact that is no image is refused at submission" {
+# Breaks when what is not an image is found out only on the node.
+@test "an artifact that is not an image is refused at submission" {
     as_user cp -rT "$home/layout" "$home/artifact"
     as_user bash -c '
         set -e

@@ -97,7 +97,7 @@ prints_nothing() {
 }
 
 # lines_like PATTERN CMD…: the lines that CMD prints that match the extended regular expression; none
-# is no failure, but a failing CMD is. lines_unlike: the others.
+# is not a failure, but a failing CMD is. lines_unlike: the others.
 lines_like() { filtered -E "$@"; }
 lines_unlike() { filtered -vE "$@"; }
 filtered() {

@@ -106,14 +106,14 @@ see='echo cuda=$CUDA_HOME mpi=$MPI_HOME level=$LEVEL gone=${GONE-unset} python=$
     [[ $failure == *"module cuda/13: not available on h"*"Unable to locate a modulefile for 'cuda/13'"*"module avail"* ]]
     echo '{"software": {"venv": "~/no such venv; touch stolen"}}' | job_file novenv 'echo ran'
     run runs_to_its_end novenv
-    [[ $status -ne 0 && $(failure_of novenv) == *'is no virtual environment on h'* ]]
+    [[ $status -ne 0 && $(failure_of novenv) == *'is not a virtual environment on h'* ]]
     prints_nothing as_user find "$HOME_DIR" /home/alice -maxdepth 1 -name stolen
     as_user sh -c 'printf "#%%Module1.0\nexec sleep 60\n" > /shared/modulefiles/slow'
     echo '{"software": {"modulePaths": ["/shared/modulefiles"], "modules": ["slow"], "timeLimit": "PT3S"}}' |
         job_file slow 'echo ran'
     run runs_to_its_end slow
     [[ $status -ne 0 && $(failure_of slow) == *'longer than 3 s'* ]]
-    # What is no name of a module is refused before anything is made.
+    # What is not a name of a module is refused before anything is made.
     # shellcheck disable=SC2016 # nobody expands it
     echo '{"software": {"modules": ["a;b", "$(touch x)", "-x"]}}' | job_file badname 'echo ran'
     run batchai validate badname.json

@@ -35,7 +35,7 @@ class Forged : public fake::Step {
         return ended.errors;
     }
 
-    // As submit(), for a plan that is no plan.
+    // As submit(), for a plan that is not a plan.
     void submit_bytes(const std::string& bytes) {
         slurm().environment[BATCHAI_PLAN_VARIABLE] = scratch.file("job/plan.json", bytes).string();
         slurm().environment[BATCHAI_DIGEST_VARIABLE] = batchai::base::sha256_hex(bytes);

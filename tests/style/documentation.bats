@@ -29,11 +29,11 @@ setup_file() {
         [[ $page == README.md ]] || grep -q "class=\"toctree-l1\"><a class=\"reference internal\" href=\"${page%.md}.html\"" \
             "$BATS_TEST_TMPDIR/site/docs/README.html" || { echo "$page is not in the navigation"; return 1; }
     done
-    # A file of the tree that is no page can be fetched.
+    # A file of the tree that is not a page can be fetched.
     grep -q 'href="\.\./_downloads/[^"]*/job.schema.json"' "$BATS_TEST_TMPDIR/site/docs/README.html"
 }
 
-# Breaks when Sphinx's warnings are no errors, or when pages with faults replace those without.
+# Breaks when Sphinx's warnings are not errors, or when pages with faults replace those without.
 @test "a dead link, a dead anchor and an unlisted page fail, and leave the old pages" {
     mkdir "$BATS_TEST_TMPDIR/site"
     touch "$BATS_TEST_TMPDIR/site/.batchai-docs" "$BATS_TEST_TMPDIR/site/old.html"

@@ -30,7 +30,7 @@ READ = re.compile(r"""(?:env|variable|environment|environ\.get)\(
                       (?:handle,\s*)?["']([A-Z][A-Z0-9_]+)["']""", re.VERBOSE)  # fmt: skip
 # Beginnings of names, by which variables are kept from other programs.
 BEGINNINGS = {"AZURE_BATCHAI_", "AZ_BATCHAI_", "AZ_BATCH", "BATCHAI_"}
-# Texts of the same form that are no variables of the environment.
+# Texts of the same form that are not variables of the environment.
 OTHER_TEXTS = re.compile(
     r"""MPIB_\w+                                      # names of mpi_bridge.h
     | (?:BOOT|NODE)_FAIL | OUT_OF_MEMORY | POWER(?:ING)?_UP | POWER_DOWN_ASAP | REQUEUE_\w+
@@ -127,7 +127,7 @@ def check_variables() -> list[str]:
             if not OTHER_TEXTS.fullmatch(name) and name not in BEGINNINGS:
                 in_code.setdefault(name, file)
     faults = [
-        f"{file}: {name} is not in docs/variables.md; if it is no variable of the environment, "
+        f"{file}: {name} is not in docs/variables.md; if it is not a variable of the environment, "
         "name it in tests/style/documentation.py"
         for name, file in sorted(in_code.items())
         if name not in names

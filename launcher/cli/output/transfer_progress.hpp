@@ -9,7 +9,7 @@
 namespace batchai::cli {
 
 // Shows how far a copy is, as one line on standard error that is overwritten. Shows nothing if
-// standard error is no terminal, and with --no-progress and --only-show-errors.
+// standard error is not a terminal, and with --no-progress and --only-show-errors.
 class TransferProgress {
   public:
     explicit TransferProgress(bool wanted);

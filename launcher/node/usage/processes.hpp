@@ -62,7 +62,7 @@ class StepProcesses {
   private:
     struct Known {
         std::uint64_t start = 0;
-        std::optional<int> rank;  // none: it is no process of the step
+        std::optional<int> rank;  // none: it is not a process of the step
         pid_t parent = 0;
         std::uint64_t ticks = 0;
         std::int64_t read = 0;

@@ -8,7 +8,7 @@
 namespace batchai::run {
 
 // Returns the line that says what went wrong: the last line of the first Python traceback, else the
-// first line that looks like an error, else the last line that is no mere warning, else the last
+// first line that looks like an error, else the last line that is not a mere warning, else the last
 // non-empty line. A label that names the rank, as torch and launchers put it before each line, is
 // left out, and so is what a carriage return has overwritten. The result is presentable().
 [[nodiscard]] std::string first_error_line(std::string_view standard_error);

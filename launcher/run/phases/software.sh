@@ -113,7 +113,7 @@ leave_others() { unset VIRTUAL_ENV VIRTUAL_ENV_PROMPT PYTHONHOME CONDA_PREFIX CO
 activate_conda() {
     local prefix=$1 name=$2 script
     [[ -d $prefix/conda-meta ]] ||
-        fail "conda: $prefix is no environment on $node: there is no directory conda-meta in it"
+        fail "conda: $prefix is not an environment on $node: there is no directory conda-meta in it"
     leave_others
     export CONDA_PREFIX=$prefix CONDA_DEFAULT_ENV=$name CONDA_SHLVL=1
     in_front_of_path "$prefix"
@@ -148,7 +148,7 @@ find_conda() {
 
 activate_venv() {
     [[ -x $1/bin/python && -r $1/pyvenv.cfg ]] ||
-        fail "venv: $1 is no virtual environment on $node; \`python3 -m venv $1\` makes one"
+        fail "venv: $1 is not a virtual environment on $node; \`python3 -m venv $1\` makes one"
     leave_others
     export VIRTUAL_ENV=$1
     in_front_of_path "$1"

@@ -26,7 +26,7 @@ struct StepFiles {
     std::string standard_error;
 };
 
-// Returns a step whose tasks are no ranks and may use the whole node.
+// Returns a step whose tasks are not ranks and may use the whole node.
 [[nodiscard]] plan::Step one_task_per_node(int nodes);
 
 // In the functions below, the step runs on `nodes`. If `nodes` is empty, it runs on all nodes of

@@ -109,7 +109,7 @@ void find_slowness(const Speed& speed, const std::vector<double>& medians,
     for (const Bin& bin : bins)
         all.push_back(bin.ratio());
     rank.ratio = bins.empty() ? 1 : median(all);
-    // A slow end of the job, such as its last epoch's evaluation, is no slow rank.
+    // A slow end of the job, such as its last epoch's evaluation, is not a slow rank.
     constexpr std::size_t tenth = 10;
     if (!since || (bins.size() - *since) * tenth < bins.size()) return;
     rank.ratio = ratio;

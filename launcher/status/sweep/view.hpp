@@ -36,7 +36,7 @@ struct SweepView {
 
 [[nodiscard]] bool is_sweep(const store::Job& job);
 
-// Reads a sweep. A job that is none is an error.
+// Reads a sweep. A job that is not a sweep is an error.
 [[nodiscard]] base::Result<SweepView> open_sweep(const store::Store& store,
                                                  const slurm::Client& client,
                                                  const store::JobKey& key);

@@ -138,7 +138,7 @@ base::Result<TopOrder> top_order(std::string_view word) {
     for (const auto& [name, order] : orders) {
         if (name == base::lower(word)) return order;
     }
-    return base::fail(fmt::format("\"{}\" is no order", word), "--sort",
+    return base::fail(fmt::format("\"{}\" is not an order", word), "--sort",
                       "it is one of node, rank, cpu, memory, read, write and network",
                       base::ExitCode::usage);
 }

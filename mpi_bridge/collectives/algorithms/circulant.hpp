@@ -11,7 +11,7 @@
 
 // Reduce-scatter and allgather in ceil(log2 n) steps for any number n of ranks, where each rank
 // sends and receives (n-1)/n of the vector. Both the number of steps and the number of bytes are
-// the least possible. A power of two is no special case, and no rank sits out. (J. L. Träff,
+// the least possible. A power of two is not a special case, and no rank sits out. (J. L. Träff,
 // "Optimal, non-pipelined reduce-scatter and allreduce algorithms", arXiv:2410.14234; the allgather
 // is Bruck's.)
 //

@@ -87,7 +87,7 @@ Outcome<Model> Model::parse(std::string_view text) {
     if (!good || !(model.alpha > 0) || !(model.beta > 0) || !(model.gamma > 0)) {
         return fail(
             MPIB_ERROR_INVALID_ARGUMENT,
-            fmt::format("MPI_BRIDGE_MODEL or --model \"{}\" is no model of a network; expected "
+            fmt::format("MPI_BRIDGE_MODEL or --model \"{}\" is not a model of a network; expected "
                         "shared_memory, rdma, tcp, or costs such as "
                         "\"alpha=20us,beta=1.2GB/s,gamma=8GB/s\"",
                         text));

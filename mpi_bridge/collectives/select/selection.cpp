@@ -80,7 +80,7 @@ Outcome<Table<Collective>> Table<Collective>::parse(std::string_view text) requi
         const auto name = item.substr(0, colon);
         const auto* algorithm = find_algorithm<Collective>(name);
         if (algorithm == nullptr) {
-            return refuse(fmt::format("\"{}\" is no algorithm of {}", name, Collective::name));
+            return refuse(fmt::format("\"{}\" is not an algorithm of {}", name, Collective::name));
         }
         const bool limited = colon != std::string_view::npos;
         if (limited == last) return refuse("all but the last algorithm need a length");

@@ -45,7 +45,7 @@ constexpr unsigned warps_per_block = 8;
 // what one warp moves in all.
 template <unsigned TensorBytes, unsigned WireBytes>
 struct Shape {
-    // NOLINTBEGIN(bugprone-branch-clone): equal sizes are no mistake.
+    // NOLINTBEGIN(bugprone-branch-clone): equal sizes are not a mistake.
     static constexpr unsigned narrower = TensorBytes < WireBytes ? TensorBytes : WireBytes;
     static constexpr unsigned wider = TensorBytes < WireBytes ? WireBytes : TensorBytes;
     // NOLINTEND(bugprone-branch-clone)

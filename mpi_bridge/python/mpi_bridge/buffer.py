@@ -226,7 +226,7 @@ def buffer_of(source: Any, allow_device: bool = False, stream: int | None = None
             raise _refuse(source, "it lies on an accelerator; buffers are host memory") from None
         if isinstance(error, TypeError):
             raise _refuse(
-                source, "it is no tensor, array, DLPack object or buffer-protocol object"
+                source, "it is not a tensor, array, DLPack object or buffer-protocol object"
             ) from None
         raise _refuse(source, str(error)) from error
     return _from_buffer_protocol(source)

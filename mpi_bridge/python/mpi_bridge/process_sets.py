@@ -38,7 +38,7 @@ def _known(process_set: int, answer: int) -> int:
 
 
 def rank(process_set: int) -> int:
-    """Return this rank's number in the set, -1 if it is no member."""
+    """Return this rank's number in the set, -1 if it is not a member."""
     return _known(process_set, native.functions().mpib_process_set_rank(process_set))
 
 

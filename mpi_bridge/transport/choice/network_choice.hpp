@@ -44,7 +44,7 @@ struct TcpInterface {
     std::string text;                    // "eth0: …", for a message
 };
 // The interface that UCX_NET_DEVICES names, or else that of choose_interface(). If all ranks are on
-// this host, it is no interface but a Unix-domain socket, to which no other host can connect.
+// this host, it is not an interface but a Unix-domain socket, to which no other host can connect.
 [[nodiscard]] Outcome<TcpInterface> choose_tcp_interface(const Network& network,
                                                          const UcxWishes& ucx, bool several_hosts);
 

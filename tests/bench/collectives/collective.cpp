@@ -17,7 +17,7 @@ bool has_parts(Collective collective) {
 Collective collective_named(std::string_view name) {
     const auto found = std::find(collective_names.begin(), collective_names.end(), name);
     if (found == collective_names.end())
-        throw std::invalid_argument(std::string(name) + " is no collective");
+        throw std::invalid_argument(std::string(name) + " is not a collective");
     return static_cast<Collective>(found - collective_names.begin());
 }
 

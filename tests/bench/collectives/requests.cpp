@@ -25,7 +25,7 @@ std::optional<Request> Requests::next() {
     double seconds = 0;
     Request request;
     if (!(words >> name >> request.bytes >> seconds >> how))
-        throw std::runtime_error("\"" + line + "\" is no request");
+        throw std::runtime_error("\"" + line + "\" is not a request");
     request.collective = collective_named(name);
     request.budget = std::chrono::duration<double>(seconds);
     request.checked = how == "check";

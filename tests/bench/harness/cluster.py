@@ -112,7 +112,7 @@ def build(directory: Path, target: str) -> None:
     """Brings the programs of a configured build directory up to date."""
     if not (directory / "CMakeCache.txt").is_file():
         raise BenchError(
-            f"{directory} is no build directory; run: cmake --preset release -B {directory}"
+            f"{directory} is not a build directory; run: cmake --preset release -B {directory}"
         )
     done = subprocess.run(["cmake", "--build", str(directory), "--target", target], check=False)
     if done.returncode != 0:

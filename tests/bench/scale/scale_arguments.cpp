@@ -91,7 +91,7 @@ Outcome<Arguments> read_arguments(const std::vector<std::string_view>& words) {
         });
         if (option == options.end() || index + 1 == words.size()) {
             return fail(MPIB_ERROR_INVALID_ARGUMENT,
-                        fmt::format("\"{}\" is no option, or lacks its value", words[index]));
+                        fmt::format("\"{}\" is not an option, or lacks its value", words[index]));
         }
         if (auto read = option->second(words[++index]); !read) return pass_on(std::move(read));
     }

@@ -297,7 +297,7 @@ TEST_F(Registry, CleansUpWhereNothingCanBeWritten) {
     EXPECT_FALSE(exists("by-job"));
 }
 
-TEST_F(Registry, KnowsOfNoClaimOfAJobThatHasNone) {
+TEST_F(Registry, FindsNoClaimOfAJobWithoutOne) {
     EXPECT_FALSE(end_claims(root, "7").value());
     EXPECT_FALSE(end_claims(root, "../7").value());
 }

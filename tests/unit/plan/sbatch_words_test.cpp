@@ -48,7 +48,7 @@ TEST(SbatchWords, OfALaterReleaseOrAPluginArePassedOn) {
     EXPECT_THAT(read({"--tres-per-task=gres/gpu:1", "--segment=4", "--stepmgr"}),
                 ElementsAre("--tres-per-task=gres/gpu:1", "--segment=4", "--stepmgr"));
     // Nobody knows whether this option takes the word that follows.
-    EXPECT_THAT(read({"--segment", "4"}), ElementsAre(HasSubstr("\"4\" is no option")));
+    EXPECT_THAT(read({"--segment", "4"}), ElementsAre(HasSubstr("\"4\" is not an option")));
 }
 
 TEST(SbatchWords, ThatBelongToThePlanAreRefusedInEachForm) {
@@ -113,14 +113,14 @@ TEST(SbatchWords, ThatBelongToThePlanAreRefusedInEachForm) {
               "hint: \"nodeCount\" sets it");
 }
 
-// sbatch would take the first word that is no option for the name of the script.
+// sbatch would take the first word that is not an option for the name of the script.
 TEST(SbatchWords, ThatAreNoOptionsAreRefused) {
     for (const Words& words :
          {Words{"script.sh"}, Words{"--hold", "script.sh"}, Words{"--"}, Words{"-"}, Words{""},
           Words{"---nodes=3"}, Words{"--=x"}, Words{"--a b=c"}}) {
         const auto read = read_sbatch_words(words);
         ASSERT_FALSE(read) << words.front();
-        EXPECT_THAT(read.error().what, HasSubstr("is no option"));
+        EXPECT_THAT(read.error().what, HasSubstr("is not an option"));
     }
 }
 

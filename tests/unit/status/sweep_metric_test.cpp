@@ -36,7 +36,7 @@ TEST(MetricFinder, ReadsLinesThatComeInPieces) {
                   "-3e-2");
 }
 
-TEST(MetricFinder, NeverTakesWhatIsNoNumberForTheBest) {
+TEST(MetricFinder, NeverTakesTextForTheBestNumber) {
     EXPECT_EQ(found("acc=3\nacc=nan\n", MetricGoal::min, MetricTake::best), "3");
     EXPECT_EQ(found("acc=nan\nacc=3\n", MetricGoal::min, MetricTake::best), "3");
     EXPECT_EQ(found("acc=3\nacc=-inf\n", MetricGoal::min, MetricTake::best), "3");

@@ -70,7 +70,7 @@ TEST_F(OfShare, ListsOneLevelAndFollowsALinkOnlyWithinIt) {
     EXPECT_EQ(entries[2].kind, EntryKind::file);
     EXPECT_EQ(entries[3].kind, EntryKind::directory);
     EXPECT_EQ(entries[4].kind, EntryKind::directory);
-    EXPECT_EQ(entries[5].kind, EntryKind::other) << "a link that leads out is no directory";
+    EXPECT_EQ(entries[5].kind, EntryKind::other) << "a link that leads out is not a directory";
 }
 
 TEST_F(OfShare, FilesBelowLeavesOutLinks) {

@@ -148,7 +148,7 @@ Answer download_batch(const BatchOptions& options) {
     int exit_code = 0;
     Transfer transfer(options.no_progress);
     for (const auto& entry : entries) {
-        // What is still being uploaded, or was left by a killed upload, is no file yet.
+        // What is still being uploaded, or was left by a killed upload, is not a file yet.
         const bool incomplete = storage::is_incomplete_copy(storage::name_of(entry.name));
         if (incomplete || !is_chosen(options, entry.name)) continue;
         const auto local = (fs::path(options.destination) / entry.name).string();

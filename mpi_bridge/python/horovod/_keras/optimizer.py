@@ -279,7 +279,7 @@ def distributed(optimizer: Any, distribution: Distribution, name: str | None = N
     if name is not None:
         config["name"] = name
     made = distributed_class(type(optimizer)).from_config(config)
-    # Keras tracks attributes of an optimizer, to save and to name them; this one is no state.
+    # Keras tracks attributes of an optimizer, to save and to name them; this one is not a state.
     object.__setattr__(made, "_distribution", distribution)
     # Keras builds the optimizer of a model read from HDF5 without any variables. Such an optimizer
     # has nothing to take over and would refuse the model's variables.

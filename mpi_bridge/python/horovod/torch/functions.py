@@ -56,7 +56,7 @@ def broadcast_parameters(
             continue
         if not isinstance(value, torch.Tensor):
             raise TypeError(
-                f"broadcast_parameters: {name} is no tensor but {type(value).__name__}; "
+                f"broadcast_parameters: {name} is not a tensor but {type(value).__name__}; "
                 "send it with broadcast_object"
             )
         named.append((name, value))

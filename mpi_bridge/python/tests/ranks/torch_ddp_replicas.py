@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """MPI_BRIDGE_CHECK_REPLICAS with DistributedDataParallel over mpi_bridge.
 
-Breaks when models that differ are no error, when equal ones are, or when ranks that do not make the
-same passes wait for each other.
+Breaks when models that differ are not errors, when equal ones are, or when ranks that do not make
+the same passes wait for each other.
 """
 
 import os

@@ -59,7 +59,7 @@ TEST(EngineProcessSets, ReduceAmongTheirMembersOnly) {
         if (handle) {
             ASSERT_TRUE(finish(rank.engine(), *handle));
         } else {
-            EXPECT_NE(handle.error().text.find("no member"), std::string::npos);
+            EXPECT_NE(handle.error().text.find("not a member"), std::string::npos);
         }
     });
 }

@@ -84,7 +84,7 @@ void check_rounding(Codec codec, std::uint16_t infinity) {
         const auto high = static_cast<float>(Short{next}.value());
         const float middle = low / 2 + high / 2;
         add(low, bits);
-        // Halves of the smallest floats are no floats; there the three are not told apart.
+        // Halves of the smallest floats are not floats; there the three are not told apart.
         if (middle <= low || middle >= high) continue;
         add(middle, (bits & 1U) == 0 ? bits : next);
         add(std::nextafter(middle, low), bits);

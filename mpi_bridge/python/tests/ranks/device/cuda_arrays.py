@@ -337,7 +337,7 @@ def check_what_the_host_or_the_device_must_not_touch_is_refused():
         if "lies on an accelerator" not in text:
             raise check.WrongValueError(text)
     text = check.raises(InvalidArgumentError, lambda: mpi_bridge.buffer_of(Array(host, STREAM)))
-    if "it is no tensor" not in text:
+    if "it is not a tensor" not in text:
         raise check.WrongValueError(text)
     # Nothing of this has reached the other ranks.
     engine.submit(Kind.ALLREDUCE, array, array).finish()
