@@ -4,7 +4,24 @@
 #include "spank/options.hpp"
 #include "spank/slurm.hpp"
 
-// What two of the hooks do. stepd.hpp and submit_side.hpp have what the others do.
+// batchai.so, the plugin of Slurm. hooks.cpp has the functions that Slurm calls, and this header
+// what two of them do. The parts are:
+//
+//   options.hpp           the options of users, and the arguments in plugstack.conf
+//   submit_side.hpp       in sbatch, srun and salloc: hands the job file over
+//   stepd.hpp             in slurmstepd: starts batchai-node for a step, and ends it
+//   task.cpp              task_init, in each task: joins the sandbox
+//   epilog.cpp            job_epilog: removes what a job has left
+//   protocol.h            the protocol between the plugin and batchai-node
+//   reply.hpp             reads the reply of batchai-node
+//   child.hpp             starts programs as the user
+//   rank_environment.hpp  the variables by which frameworks find the other ranks
+//   gpu_environment.hpp   what a task's environment says of GPUs
+//   one_id.hpp            lets calls that change ids report success where only one id is mapped
+//   this_job.hpp          whose plan is in an environment
+//   job_note.hpp          notes which jobs have had a sandbox or a batch script on a node
+//   slurm.hpp             Slurm's header, and what differs between releases
+//   plugin.map            the symbols that the plugin exports
 namespace batchai::spank {
 
 // task_init: runs in the process that becomes the user's task, as the user. Joins the sandbox and

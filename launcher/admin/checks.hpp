@@ -9,7 +9,21 @@
 #include "admin/host_facts.hpp"
 
 // The checks of `batchai admin check`. Each judges facts and asks nothing itself, so that a test
-// can give it the facts of any site.
+// can give it the facts of any site. cluster_checks.cpp and host_checks.cpp have the checks. Around
+// them are:
+//
+//   cluster_facts.hpp  gathers what the checks of the cluster look at
+//   host_facts.hpp     gathers what the checks of a host look at
+//   finding.hpp        what a check has found
+//   findings_view.hpp  makes the checks, compares hosts and writes the report
+//   nodes.hpp          runs the checks on nodes
+//   plugstack.hpp      reads Slurm's plugstack.conf
+//   plugin_object.hpp  the version of Slurm that a plugin was built for
+//   pmix_plugin.hpp    Slurm's plugin for PMIx, and the libpmix that it loads
+//   release.hpp        a release of Slurm as numbers
+//   installation.hpp   what the installation uses, and where that comes from
+//   diagnosis.hpp      the archive for somebody who looks for the cause of a job's failure
+//   masking.hpp        takes secrets out of texts
 namespace batchai::admin {
 
 template <typename Facts>

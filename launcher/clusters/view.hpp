@@ -18,6 +18,13 @@
 #include "store/records.hpp"
 #include "store/store.hpp"
 
+// What people see of clusters, their nodes and their jobs. The other parts make and change
+// clusters:
+//
+//   file.hpp          reads a cluster.json, and the options that scale a cluster
+//   volume_flags.hpp  the volumes that a command line names, for clusters and jobs
+//   auto_storage.hpp  makes the storage of --use-auto-storage
+//   scaling.hpp       has Slurm's nodes follow the target of a cluster
 namespace batchai::clusters {
 
 // Returns the nodes that the VM size chooses.

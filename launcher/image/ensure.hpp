@@ -11,6 +11,20 @@
 #include "image/frozen.hpp"
 #include "image/progress.hpp"
 
+// Images for containers. resolve() freezes an image when a job is submitted, and ensure() imports
+// it when the job starts, unless it is there. The other parts are:
+//
+//   reference.hpp    reads what users write for an image
+//   credentials.hpp  credentials for registries
+//   resolve.hpp      asks for the image's digest and configuration
+//   manifest.hpp     what an image's manifest says
+//   enroot.hpp       what `enroot import` has written into a squashfs file
+//   frozen.hpp       the image as a job keeps it
+//   cache.hpp        the directories of imported images
+//   lease.hpp        the right to import an image, which one process of all hosts has
+//   import.hpp       pulls, unpacks and packs an image
+//   command.hpp      runs skopeo and other programs, and explains their errors
+//   progress.hpp     how far an import is
 namespace batchai::image {
 
 enum class Ensured { was_there, imported, imported_by_another };

@@ -13,6 +13,15 @@
 #include "job/model.hpp"
 #include "job/syntax/diagnostic.hpp"
 
+// Reads a job file, and finds all faults in it. parse() makes a tree of the text with syntax/, and
+// copies its values into the model with schema/. The parts are:
+//
+//   model.hpp           the contents of a job file as typed values
+//   syntax/             the text: the reader of JSON, positions, and faults with their places
+//   schema/             the table of all keys, and the checks of their values
+//   metric_pattern.hpp  the expression that finds the metric of a sweep
+//   to_json.hpp         a job's settings as `job show` prints them
+//   tools/              makes the reference page and the JSON Schema from the table
 namespace batchai::job {
 
 inline constexpr std::size_t maximum_file_size = 1UL << 20U;  // bytes

@@ -16,6 +16,23 @@
 #include "record/node_steps.hpp"
 #include "record/start_notes.hpp"
 
+// What batchai-node does on each node of a step. Above all it makes the sandbox in which the step's
+// tasks run, which is declared here. The parts are:
+//
+//   slurm_conf.hpp      what it needs of Slurm's configuration
+//   node_root.hpp       the user's private directory on this node
+//   secrets.hpp         reads the job's secrets
+//   volumes/            mounts the job's volumes, and waits until their storage has the data
+//   keeper/             the process that keeps the job's container, and what is left after it
+//   namespace/          the container's user namespace, and the user's account in it
+//   rootfs/             the container's root file system, mounts and environment
+//   devices/            the devices of the node that the container gets
+//   bundle/             libmpi_bridge with all that it needs, for the container
+//   rendezvous.hpp      the port at which the ranks of a step meet
+//   nccl_interface.hpp  the network interface that NCCL is told to use
+//   usage/              samples of what a step uses
+//   health.hpp          the site's checks of this node
+//   reply.hpp           the reply to the plugin, and lines for the job's log
 namespace batchai::node {
 
 struct SandboxRequest {

@@ -10,7 +10,23 @@
 
 #include "base/text.hpp"
 
-// The paths of everything that belongs to a job. No other file spells these names.
+// The paths of everything that belongs to a job. No other file spells these names. The other parts
+// write and read what is there:
+//
+//   attempt.hpp         the record of an attempt
+//   ended_by.hpp        who or what ended an attempt
+//   last_words.hpp      the end of an attempt that its record cannot tell, in Slurm's comment
+//   retries.hpp         how often a job has been run again
+//   elastic_files.hpp   the files by which the nodes of an elastic job are changed
+//   snapshot.hpp        what a job's snapshot was made of
+//   software.hpp        what was set up on a node for the job
+//   step_variables.hpp  what `batchai run` adds to the environment of its steps
+//   start_notes.hpp     which tasks of a step have started
+//   task_reports.hpp    what our own programs in the tasks report
+//   node_notes.hpp      what nodes say, such as why they could not do their part
+//   node_steps.hpp      when each step began and ended on each node
+//   usage.hpp           what steps use on their nodes; usage_text.cpp has the lines of its file
+//   rank_logs.hpp       where the output of each rank is, and in which order it came
 namespace batchai::record {
 
 // The contents of a job's directory (mode 0700), which is the `job_directory` of its plan.

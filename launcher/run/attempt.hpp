@@ -4,6 +4,19 @@
 #include "run/again/elastic.hpp"
 #include "run/context.hpp"
 
+// `batchai run`, which carries out the plan of a job on the nodes that Slurm has given it.
+// attempt.cpp lists the phases of an attempt and runs them in order. What they need is in these
+// parts:
+//
+//   context.hpp      what the phases of an attempt share
+//   phases/          each phase, and how the reports of its tasks are read; begin with phase.hpp
+//   srun/            starts the steps of the job with srun, and finds out which tasks have started
+//   tensorflow/      the ports and the parameter servers of a TensorFlow job
+//   logs.hpp         the directory of the job's logs
+//   line_merger.hpp  copies what the tasks print into the logs
+//   blame/           finds out what ended a step or an attempt, and which task is to blame
+//   again/           runs a job or an elastic job's ranks again, and warns ranks before they end
+//   notify/          tells a webhook that the job has ended
 namespace batchai::run {
 
 // Runs the phases of one attempt at the job, in order. Each phase is in the record before it

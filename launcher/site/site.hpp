@@ -14,6 +14,14 @@
 #include "site/policy.hpp"
 #include "site/table_reader.hpp"
 
+// The admin's description of the site, site.lua. site.cpp reads most of its keys; the other parts
+// are:
+//
+//   table_reader.hpp   runs the file, and reads its table key by key
+//   Sandbox.cmake      what the file may use, and how much; sandbox.hpp.in has that for C++
+//   sandbox.lua        bounds the library functions that could take long
+//   policy.hpp         the rules of the site for jobs
+//   storage_place.hpp  where the shares and containers of a storage account are
 namespace batchai::site {
 
 class TableReader;

@@ -21,6 +21,23 @@
 #include "slurm/parse.hpp"
 #include "slurm/status.hpp"
 
+// Slurm's commands, and what they say. The client runs them. The other parts are:
+//
+//   status.hpp           Slurm's answers as values
+//   parse.hpp            reads the text that the commands print
+//   hostlist.hpp         expands lists of hosts
+//   array_indexes.hpp    the numbers of the tasks of an array job
+//   job_outcome.hpp      the state of a job in the terms of Batch AI
+//   node_view.hpp        the states of a cluster and its nodes in the terms of Batch AI
+//   pending_reason.hpp   why a job waits, in words
+//   job_settings.hpp     what Slurm holds of a job's request
+//   job_devices.hpp      the devices of a job on each node
+//   job_accounts.hpp     what a job has used by Slurm's accounting
+//   cores.hpp            how many cores nodes have, and how many are allocated
+//   scaling.hpp          chooses the nodes of a cluster that are powered up and down
+//   file_pattern.hpp     the names of output files, as Slurm takes them
+//   this_job.hpp         the job that this process belongs to
+//   own_environment.hpp  takes out of an environment what we have set for a job
 namespace batchai::slurm {
 
 // Returns our environment without the variables that change the meaning or output of Slurm's

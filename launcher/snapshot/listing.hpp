@@ -13,6 +13,11 @@
 #include "plan/plan.hpp"
 #include "snapshot/git.hpp"
 
+// The copy of a program's directory, which is made when a job is submitted. This header lists its
+// files. The other parts are:
+//
+//   git.hpp   what git says about the directory
+//   copy.hpp  copies what is listed
 namespace batchai::snapshot {
 
 enum class Kind : std::uint8_t { file, directory, link };

@@ -15,6 +15,21 @@
 #include "status/array_view.hpp"
 #include "store/store.hpp"
 
+// What people see of a job. Its view is put together here from its records and from what Slurm
+// says. The other parts are:
+//
+//   array_view.hpp        the tasks of an array job
+//   job_watch.hpp         follows a job with few queries to Slurm
+//   job_progress.hpp      follows a job for a command, and says what happens to it
+//   job_logs.hpp          what the ranks have printed, in the order of time
+//   output_directory.hpp  finds the directories of a job's output, and reads files there
+//   resource_view.hpp     the JSON objects and table columns of all resources
+//   metrics.hpp           a user's jobs as metrics for Prometheus
+//   usage/                what a job has used, and what its steps use now
+//   sweep/                the points of a sweep, and the number by which they are compared
+//   job_facts.hpp         gathers the facts of a job for the next two
+//   history/              what has happened to a job, and what could be better
+//   page/                 the report about that, as a page of HTML and for the terminal
 namespace batchai::status {
 
 // A job and everything that is known about its state.

@@ -10,7 +10,11 @@
 #include "storage/share.hpp"
 
 // The shares or containers of a storage account. Every place must be local
-// (site::StoragePlace::is_local).
+// (site::StoragePlace::is_local). The other parts are:
+//
+//   share.hpp    the files and directories of one of them
+//   copy.hpp     copies a file into a directory
+//   pattern.hpp  the patterns of --pattern
 namespace batchai::storage {
 
 // Checks that the name is one component of a path that does not begin with a dot (ExitCode::usage).

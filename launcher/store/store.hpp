@@ -12,6 +12,11 @@
 #include "store/records.hpp"
 #include "store/reservation.hpp"
 
+// The resources of a user, as files. The other parts are:
+//
+//   records.hpp      the kinds of resources, and the contents of their records
+//   directory.hpp    makes and removes directories in one step
+//   reservation.hpp  the marker of a job that is about to be created
 namespace batchai::store {
 
 // Keeps the resources of one user as files below one directory:

@@ -16,7 +16,12 @@
 #include "store/store.hpp"
 
 // What the commands share that start a step of their own on a node of a running job: job shell,
-// port and cp, and job node exec.
+// port and cp, and job node exec. The other parts are:
+//
+//   copy.hpp     `job cp`: files from and to a node
+//   forward.hpp  `job port`, and `job node exec -L`: ports of a node as ports of this host
+//   relay/       carries several connections through the input and output of one step
+//   tar/         packs and unpacks the files of a copy
 namespace batchai::visit {
 
 // The node that the user chooses: by name, or as that of a rank.

@@ -14,7 +14,20 @@
 #include "cli/output/output.hpp"
 
 // The command line as a CLI11 tree. Parsing, --help, the man pages and completion all use this
-// tree. Verbs are added to it with builder.hpp.
+// tree. In this folder are:
+//
+//   builder.hpp     adds verbs to the tree
+//   parser.hpp      declares the options of a verb, with CLI11 behind it
+//   ids.hpp         --ids, which stands for the names of resources
+//   refused.hpp     commands and options of the Azure CLI without a meaning on Slurm
+//   walk.hpp        goes through the tree, and prepares the words for parsing
+//   completion.cpp  the completion scripts
+//   manual.cpp      the manual pages
+//
+// Beside it are:
+//
+//   verbs/   the commands; each file registers itself
+//   output/  results as JSON, YAML and tables, queries, and what is said on the terminal
 namespace batchai::cli {
 
 struct GlobalOptions {

@@ -15,7 +15,16 @@
 
 // The entries of the field table. An entry holds everything that is known about a key of a job
 // file. The parser, the diagnostics, `job show`, the JSON Schema and the reference page all read
-// it.
+// it. The other parts of this folder are:
+//
+//   field_table.hpp          the table itself; it says which file has which keys
+//   field_binding.hpp        builders that bind a key to a member of the model
+//   local_secret_fields.hpp  the two keys that stand beside a secret
+//   binder.hpp               copies the values of a tree into the model
+//   checks.hpp               checks the texts of settings, and reads durations
+//   faults.hpp               the kinds of fault, and their collection
+//   storage_account.hpp      the placeholders of a storage account, and URLs of file shares
+//   sweep_parameters.hpp     the parameters of a sweep
 
 namespace batchai::job {
 

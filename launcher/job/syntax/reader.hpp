@@ -10,6 +10,12 @@
 #include "job/syntax/tree.hpp"
 #include "job/syntax/utf8.hpp"
 
+// The reader of JSON, which goes on after a fault. The other parts of this folder are:
+//
+//   tokens.cpp      the part of the reader for blanks, comments, strings, numbers and words
+//   tree.hpp        what it makes: values with their positions
+//   diagnostic.hpp  a fault with its place, how it is shown, and how secrets are masked
+//   utf8.hpp        texts of job files in messages
 namespace batchai::job {
 
 // A cursor over a text that keeps track of line and column.

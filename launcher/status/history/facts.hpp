@@ -13,8 +13,18 @@
 #include "record/node_steps.hpp"
 #include "record/usage.hpp"
 
-// What a report of a job is made of, as values. collect.hpp reads them from the job's directory;
-// everything else in this folder only looks at them.
+// What a report of a job is made of, as values. Only collect.hpp reads files; the other parts of
+// this folder look at values:
+//
+//   collect.hpp    reads the facts from the job's directory
+//   timeline.hpp   finds the training steps in the timeline of a rank
+//   phases.hpp     the phases of each attempt on each node, as bars
+//   events.hpp     what has happened, in the order of time
+//   speed.hpp      how fast the ranks were, and what they waited for
+//   resources.hpp  what the steps of an attempt have used over time
+//   judge.hpp      what could be better, and which setting to change
+//   findings.hpp   all of that together, before it becomes a page or JSON
+//   numbers.hpp    the report as JSON
 namespace batchai::status {
 
 // What Slurm and the records say about the job as a whole, in the words of `job show`.

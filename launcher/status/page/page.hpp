@@ -6,7 +6,15 @@
 #include "status/history/findings.hpp"
 
 // The report as one page of HTML that needs nothing else: no script, no font, no picture, no
-// network. Whatever the job's records have, the page shows it as text.
+// network. Whatever the job's records have, the page shows it as text. The parts of the page, and
+// the chart of the terminal:
+//
+//   attempts.cpp  the section about the attempts: their phases, and what they used
+//   speed.cpp     the section about the speed of the ranks
+//   html.hpp      the parts that a page is made of
+//   style.hpp     the style sheet
+//   axis.hpp      the marks of an axis of time
+//   chart.hpp     the phases of each node, for the terminal
 namespace batchai::status {
 
 [[nodiscard]] std::string page_of(const Findings& findings);
