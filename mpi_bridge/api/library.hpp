@@ -22,6 +22,18 @@
 #include "mpi_bridge_engine.h"
 #include "shm/own_heap.hpp"
 
+// The C API: its functions, and the state that they share.
+//
+//   library.hpp           the library's state in this process
+//   wireup.hpp            connects to the launcher and to the other ranks
+//   library_calls.cpp     functions to begin, to end, to learn about the ranks, and to get memory
+//   collective_calls.cpp  the collectives
+//   engine_calls.cpp      functions that are passed on to the engine
+//   message_calls.cpp     functions that are passed on to the messenger
+//   guard.hpp             what surrounds each function: keeps exceptions in, and remembers failures
+//   arguments.hpp         checks of the arguments, and the digest of what all ranks must pass alike
+//   lent_engine.hpp       keeps the engine alive while a call uses it
+//   with_engine.hpp       runs the body of a function that needs the engine
 namespace mpi_bridge {
 
 // The library's state in this process: not initialised, initialised, broken by a failed collective

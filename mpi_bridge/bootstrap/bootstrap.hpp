@@ -12,6 +12,19 @@
 #include "core/deadline.hpp"
 #include "core/failure.hpp"
 
+// How the ranks of a job step find each other, by whatever launcher started them.
+//
+//   bootstrap.hpp       the interface, how one is chosen, and that of a process that is alone
+//   launch.hpp          by what this process was started
+//   topology.hpp        the place of this rank among the others
+//   pmix_bootstrap.cpp  the bootstrap by PMIx
+//   pmix_session.hpp    the connection to the launcher's PMIx server, of which a process has one
+//   pmix_call.hpp       a PMIx call that is waited for with a deadline
+//   pmix_offer.hpp      what the environment says about the server, and what PMIx must be told
+//   without_pmix.cpp    takes the place of pmix_bootstrap.cpp in a build without PMIx
+//   pmi2_bootstrap.cpp  the bootstrap by Slurm's PMI-2
+//   pmi2_session.hpp    the conversation with slurmstepd, of which a process has one
+//   pmi2_wire.hpp       the texts of that conversation
 namespace mpi_bridge {
 
 // How the ranks of a job step find each other. One thread at a time may call, except that any

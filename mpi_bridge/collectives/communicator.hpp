@@ -15,6 +15,19 @@
 #include "reduce/reduction.hpp"
 #include "transport/transport.hpp"
 
+// Collectives among the ranks of a group. A Communicator runs them one after the other; the other
+// files have what its calls are made of.
+//
+//   communicator.hpp        runs the collectives of one group in one channel
+//   conversation.hpp        the messages of one call
+//   group_layout.hpp        where the members of a group are, and which of them talk between hosts
+//   node_stage_opening.hpp  opens the shared memory of the members on this rank's node
+//   reducer.hpp             how an algorithm reduces: finished values, or partial results
+//   chunks.hpp              a vector cut into one chunk per rank
+//   scratch.hpp             memory that is kept from call to call
+//   algorithms/             the algorithms that need nothing but messages, in a file each
+//   hierarchical/           collectives over several nodes, with shared memory inside each
+//   select/                 which algorithm is used for which length
 namespace mpi_bridge {
 
 class FailureToken;

@@ -9,6 +9,32 @@
 #include "core/try.hpp"
 #include "mpi_bridge.h"
 
+// What the other folders are built on. Begin here: what can fail returns an Outcome.
+//
+//   failure.hpp              why something could not be done
+//   try.hpp                  takes the value of an Outcome, or returns its failure
+//   catching.hpp             turns exceptions into failures
+//   failure_token.hpp        the first failure of this process, which ends all that is under way
+//   deadline.hpp             clock, seconds, and the time at which a wait gives up
+//   waits.hpp                which ranks the threads of this process wait for
+//   bounded_call.hpp         calls that may never return
+//   quiet_thread.hpp         threads that receive no signals
+//   floating_point.hpp       the floating-point mode in which all ranks calculate
+//   ending_signals.hpp       a farewell when a signal ends the process
+//   fork_guard.hpp           keeps a forked child from harming its parent
+//   file_descriptor.hpp      owns a file descriptor
+//   group.hpp                the ranks that take part in a call, and its channel
+//   settings.hpp             the settings from the environment
+//   environment.hpp          looks up environment variables
+//   environment_overlay.hpp  adds variables for a time
+//   log.hpp                  lines on standard error
+//   process_stat.hpp         what the kernel says about a process
+//   settle.hpp               waits while Slurm may still be starting tasks on other nodes
+//   sha256.hpp               SHA-256
+//   random_bytes.hpp         random bytes from the kernel
+//   utf8.hpp                 the characters of a text
+//   overlap.hpp              whether two ranges of memory overlap
+//   parts.hpp                cuts memory into consecutive parts
 namespace mpi_bridge {
 
 // Why something could not be done: the status that the caller of the C API sees, and one line of

@@ -14,6 +14,17 @@
 #include "core/failure.hpp"
 #include "mpi_bridge.h"
 
+// Collectives on tensors in device memory.
+//
+//   device_group.hpp    the interface, and how a group is opened
+//   placement.hpp       chooses between NCCL and host memory, in the same way on all ranks
+//   bucket.hpp          where each tensor is in a bucket, and the kernel launches that move it
+//   work_queue.hpp      an ordered queue of work: a stream of a device, or the host at once
+//   shared_library.hpp  finds and opens the libraries of other vendors at run time
+//   cuda/               the CUDA driver, a device, its streams, and the library's kernels
+//   nccl/               the group in which every rank has a GPU that NCCL can use
+//   staged/             the group that goes through host memory
+//   wire/               how elements are converted for a reduction, and what NCCL then reduces
 namespace mpi_bridge {
 
 // A CUstream, which is the same type as cudaStream_t; null is the legacy default stream.

@@ -10,6 +10,13 @@
 #include "core/waits.hpp"
 #include "trace/stall_settings.hpp"
 
+// Whether the ranks that this one waits for are alive.
+//
+//   heartbeat.hpp          the thread that asks other ranks, answers them, and spreads failures
+//   heartbeat_message.hpp  what it sends and receives
+//   liveness_check.hpp     decides whom to ask, and what to report
+//   finding.hpp            what is known about a rank, and how a report says it
+//   identity.hpp           what a rank publishes about its process and its heartbeat
 namespace mpi_bridge {
 
 // Keeps the ranks informed about each other while the program computes or is blocked. It has its

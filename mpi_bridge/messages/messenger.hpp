@@ -17,15 +17,21 @@
 #include "messages/protocol.hpp"
 #include "transport/transport.hpp"
 
+// Messages between two ranks.
+//
+//   messenger.hpp  carries out the protocol's actions; what the C API calls
+//   protocol.hpp   what the ranks tell each other: a state machine
+//   matching.hpp   which message goes to which receive
+//   note.hpp       what is sent about a message before its data
+//   outbox.hpp     the notes that this rank has sent, until they are delivered
+//   listeners.hpp  the threads that take in the notes of the peers
 namespace mpi_bridge {
 
 // The messages between two ranks of mpi_bridge_messages.h; the contracts are documented there.
 //
-// protocol.hpp has what the ranks tell each other, a state machine; this class carries its actions
-// out. listeners.hpp has the threads that take the notes of the peers in, and matching.hpp which
-// message goes to which receive. The data is moved by whatever thread makes the transport progress,
-// and the thread that waits for a message also waits for its data. One lock, that of the listeners,
-// is for all of this. Any thread may call any function.
+// The data is moved by whatever thread makes the transport progress, and the thread that waits for
+// a message also waits for its data. One lock, that of the listeners, is for the whole folder. Any
+// thread may call any function.
 class Messenger final : private Listeners::Hearer {
   public:
     using Id = Protocol::Id;

@@ -8,6 +8,18 @@
 #include "core/failure.hpp"
 #include "mpi_bridge.h"
 
+// Reductions in host memory.
+//
+//   reduction.hpp         how one datatype is reduced by one operation, and which kernels are used
+//   datatypes.hpp         the table of all datatypes
+//   table.hpp             the table of all reductions, of which each instruction set has one
+//   instruction_sets.hpp  the builds of the kernels, and which of them run on this processor
+//   kernels.inl           the kernels, compiled once per instruction set
+//   lanes.inl             what the kernels are written in: several numbers as one value
+//   scale.inl             multiplies elements by a factor
+//   kernels_portable.cpp  the kernels for every processor
+//   kernels_avx2.cpp      the kernels for AVX2
+//   kernels_avx512.cpp    the kernels for AVX-512
 namespace mpi_bridge {
 
 // How one (datatype, operation) pair is reduced.

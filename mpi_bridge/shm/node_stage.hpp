@@ -19,6 +19,28 @@
 #include "shm/segment.hpp"
 #include "shm/stage_cut.hpp"
 
+// Collectives among the ranks of a node, through shared memory, and that memory.
+//
+//   node_stage.hpp          the stage: how it is set up, and what all its collectives need
+//   node_allgather.cpp      allgather, and the barrier
+//   node_allreduce.cpp      allreduce
+//   node_alltoall.cpp       alltoall, which is also a gather and a scatter
+//   node_broadcast.cpp      broadcast
+//   node_reduce.cpp         reduce and reduce-scatter, to partial results
+//   rendezvous.hpp          how the ranks keep in step
+//   layout.hpp              the contents of the segment that the ranks share
+//   stage_cut.hpp           cuts a vector into slices and pieces, for a transfer in rounds
+//   even_slice.hpp          cuts items into parts of nearly equal length
+//   take_over.hpp           copies out of a staging buffer so that the next write there costs less
+//   usable_cpus.hpp         whether the ranks have to share processors
+//   futex.hpp               sleeps on a word of shared memory
+//
+//   segment.hpp             a shared memory object, which all ranks of the node attach
+//   abandoned_segments.hpp  removes the names of segments whose creators have died
+//   heap.hpp                memory of one process that the others of its node can map
+//   own_heap.hpp            the heap of this process, made when it is first needed
+//   file_space.hpp          backs a file with memory before it is used
+//   nonce.hpp               a random number by which an object is recognised
 namespace mpi_bridge {
 
 // Collective operations among ranks of one node, through memory that they share.

@@ -6,6 +6,22 @@
 #include "trace/counters.hpp"
 #include "trace/timeline.hpp"
 
+// How a process can be observed.
+//
+//   trace.hpp           the counters and the timeline of this process
+//   counters.hpp        what this rank has done, in numbers
+//   bus_bytes.hpp       the bytes from which bus bandwidth is computed
+//   timeline.hpp        the timeline of a rank: records events while it is written
+//   activity.hpp        the phases of an operation that a timeline shows
+//   event_queue.hpp     carries events to the thread that writes them
+//   timeline_text.hpp   turns events into the text of Chrome's trace format
+//   timeline_file.hpp   a file that is complete JSON after every write
+//   stall.hpp           reports operations that some ranks have not submitted
+//   stall_settings.hpp  when to report them
+//   failure_record.hpp  tells a launcher why this rank failed
+//   record_file.hpp     writes such a record
+//   quoting.hpp         texts that may hold any bytes, for JSON and for messages
+//   byte_size.hpp       sizes in words: "4.0 MiB"
 namespace mpi_bridge {
 
 // The means by which this process can be observed.

@@ -13,6 +13,17 @@
 #include "core/waits.hpp"
 #include "transport/wait/spin_policy.hpp"
 
+// Messages between ranks, over whatever network there is.
+//
+//   transport.hpp        the interface, which is all that collectives and messages use
+//   open_transport.hpp   opens the transport that has been chosen for this host
+//   alone_transport.hpp  the transport of a rank without peers
+//   participation.hpp    remembers in which call a peer was last sent a message, in case it is lost
+//   wire_version.hpp     the number of the format of what the ranks send
+//   choice/              the host's network, and which transport and interface are used
+//   tcp/                 a transport over the library's own sockets
+//   ucx/                 a transport over UCX
+//   wait/                how a thread waits: when it polls and when it sleeps, beside other threads
 namespace mpi_bridge {
 
 // Identifies a message between two ranks. A receive matches the oldest message from its sender with

@@ -15,6 +15,27 @@
 //
 // A Reduction converts to a Reducer; accumulators_of(reduction) returns a Reducer that takes and
 // gives partial results.
+//
+//   barrier_dissemination.cpp            each rank signals ranks at doubling distances
+//   broadcast_binomial.cpp               for short data: down a tree
+//   broadcast_chain.cpp                  for long data among few ranks: from rank to rank
+//   broadcast_scatter_allgather.cpp      for long data among many ranks
+//   reduce_binomial.cpp                  for short vectors: up a tree
+//   reduce_halving.cpp                   for long vectors: a reduce-scatter and a gather
+//   allreduce_recursive_multiplying.cpp  for short vectors: few steps, but whole vectors
+//   allreduce_direct.cpp                 for medium lengths among few ranks: two steps
+//   allreduce_circulant.cpp              for medium lengths: halving and doubling
+//   allreduce_ring.cpp                   for long vectors: around the ring twice
+//   reduce_scatter_circulant.cpp         for short and medium vectors: by halving
+//   reduce_scatter_ring.cpp              around the ring
+//   allgather_bruck.cpp                  for short parts: few steps, with copies
+//   allgather_ring.cpp                   for long parts: around the ring
+//   alltoall_pairwise.cpp                each step sends to one rank and receives from another one
+//
+//   circulant.hpp                        the common part of the algorithms that halve and double
+//   ring.hpp                             the common part of the ring algorithms
+//   tree.hpp                             the trees, and how data moves down one
+//   transfer.hpp                         sends to one rank while it receives from another one
 namespace mpi_bridge {
 
 // Reduces a whole vector for which no message is needed, because there are no values or no other

@@ -18,6 +18,15 @@
 // "By leaders" is for short data: one rank of each node talks to the other nodes. "By rails" is for
 // long data: the ranks on all rails (see group_layout.hpp) do, each with its share. They
 // share the node's link, so the algorithm is chosen by the length of all shares together.
+//
+//   hierarchical.hpp    declares the collectives, and has what several of them need
+//   allreduce.cpp       by leaders and by rails
+//   reduce.cpp          by leaders and by rails
+//   reduce_scatter.cpp  by rails
+//   allgather.cpp       by leaders and by rails
+//   broadcast.cpp       by leaders and by rails
+//   alltoall.cpp        long messages directly, short ones by leaders
+//   barrier.cpp         by leaders
 namespace mpi_bridge {
 
 // What one call of a hierarchical collective needs.

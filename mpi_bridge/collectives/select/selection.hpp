@@ -14,6 +14,14 @@
 #include "collectives/select/model.hpp"
 #include "core/failure.hpp"
 
+// Which algorithm is used for which length of a vector: the user's choice, or the one that costs
+// least by a model of the network.
+//
+//   selection.hpp    the tables by length, and the choice from them
+//   algorithms.hpp   the algorithms to choose from, with what each of them costs
+//   cost.hpp         what a call costs, as numbers of messages and bytes
+//   model.hpp        what a message and a reduction cost on a network
+//   measurement.hpp  measures that between the ranks
 namespace mpi_bridge {
 
 // Which algorithm of a collective is used for which vector lengths. The table must be the same on

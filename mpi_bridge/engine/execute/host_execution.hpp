@@ -14,6 +14,17 @@
 #include "engine/negotiation/requests/own_request.hpp"
 #include "trace/trace.hpp"
 
+// Runs on tensors what the members have agreed to run.
+//
+//   host_execution.hpp         in host memory: buckets of allreduces
+//   host_execution_single.cpp  in host memory: operations of any other kind
+//   device_execution.hpp       on device memory: enqueues the operations
+//   device_session.hpp         on device memory: a process set's DeviceGroup, opened when needed
+//   device_executor.hpp        puts the work of all process sets on the device in one order
+//   total_order.hpp            how the ranks agree on that order
+//   own_device.hpp             the device on which this process has its tensors
+//   row_counts.hpp             exchanges the lengths of first dimensions that only the sender knows
+//   neutral.hpp                the elements of a rank without a tensor, and the status element
 namespace mpi_bridge {
 
 // The memory of an operation's elements. If `send` is null, this rank has not submitted the

@@ -20,6 +20,16 @@
 #include "engine/negotiation/readiness.hpp"
 #include "engine/negotiation/requests/bits.hpp"
 
+// How the members of a process set agree on what to run: in rounds, or by a plan.
+//
+//   round.hpp         a round, step by step, and the rules for the plan
+//   member.hpp        what one rank knows as a member, from round to round
+//   announcement.hpp  what a member says at the beginning of a round
+//   agreement.hpp     the collectives by which the members agree
+//   readiness.hpp     finds the names that can run after a round
+//   plan_change.hpp   makes a plan, and leaves one
+//   plan/             the plan: buckets in an order that repeats, which run without rounds
+//   requests/         what has been submitted, under which name and number
 namespace mpi_bridge {
 
 // What the caller of a Round does next, and reports when it is done. `what` names the step, for

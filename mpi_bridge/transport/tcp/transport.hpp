@@ -12,6 +12,19 @@
 #include "core/waits.hpp"
 #include "transport/transport.hpp"
 
+// The transport over the library's own sockets, from the outside in.
+//
+//   transport.hpp           the transport
+//   traffic.hpp             all peers of a rank: makes the connections and moves the data
+//   meeting.hpp             makes the connections
+//   pending_handshakes.hpp  the callers that have not proved yet who they are
+//   handshake.hpp           how two ranks prove to each other that they belong to the same job
+//   peer.hpp                the connection to one peer, as a stream of messages
+//   inbox.hpp               matches the messages of one peer with the receives
+//   events.hpp              on which sockets something has happened
+//   address.hpp             where a rank listens, and the secret that its callers must know
+//   link.hpp                the two connections of a pair of ranks, and their numbers
+//   message.hpp             the header of a message, and a posted send or receive
 namespace mpi_bridge {
 
 // A transport over TCP, with up to two connections (TcpLinks) for each pair of ranks that exchange

@@ -10,6 +10,14 @@
 #include "core/waits.hpp"
 #include "transport/transport.hpp"
 
+// The transport over UCX.
+//
+//   transport.hpp    the transport
+//   peers.hpp        the endpoints to the peers
+//   network.hpp      gives UCX its settings for this host's network
+//   choice.hpp       decides which settings those are
+//   devices.cpp      which transports UCX finds on this host
+//   without_ucx.cpp  takes the place of the files that call UCX in a build without it
 namespace mpi_bridge {
 
 // A transport over UCX tag matching.

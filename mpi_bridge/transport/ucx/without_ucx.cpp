@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// In place of the files ucx_*.cpp that call UCX, where mpi_bridge is built without it
-// (MPI_BRIDGE_BARE).
+// In place of devices.cpp, network.cpp, peers.cpp and transport.cpp, which call UCX, where
+// mpi_bridge is built without it (MPI_BRIDGE_BARE).
 #include "transport/ucx/network.hpp"
 #include "transport/ucx/transport.hpp"
 
