@@ -1,35 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Many schedules of simulated ranks. MPI_BRIDGE_SCHEDULES says how many, MPI_BRIDGE_SCHEDULE_SEED
-// which one to run alone; a failure names the seed.
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 
 #include <gtest/gtest.h>
 
+#include "../../schedule_seeds.hpp"
 #include "program.hpp"
 #include "simulation.hpp"
 
 namespace {
 
-// Under a sanitizer a schedule takes some thirty times as long.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t usual_count = 400;
-#else
-constexpr std::uint64_t usual_count = 4000;
-#endif
-
-std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
-    const char* const text = std::getenv(variable);
-    return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
-
 TEST(Schedules, EndAlikeOnAllRanksAndNeverGetStuck) {
-    const bool alone = std::getenv("MPI_BRIDGE_SCHEDULE_SEED") != nullptr;
-    const std::uint64_t first = number_from("MPI_BRIDGE_SCHEDULE_SEED", 0);
-    const std::uint64_t count = alone ? 1 : number_from("MPI_BRIDGE_SCHEDULES", usual_count);
+    const auto [first, count, alone] = schedule_seeds(4000);
     std::uint64_t plans = 0;
     std::uint64_t planned = 0;
     std::uint64_t events = 0;
