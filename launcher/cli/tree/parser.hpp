@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,8 +48,8 @@ class Parser {
   public:
     explicit Parser(CLI::App& app) : app_(&app) {}
 
-    // `value` is what the option sets, and must live as long as the tree. Defined for std::string,
-    // integers, and lists of strings.
+    // `value` is what the option sets, and must live as long as the tree. Defined for the types
+    // that parser.cpp lists.
     template <typename T>
     Option add_option(const std::string& names, T& value, const std::string& description) const;
     Option add_flag(const std::string& names, bool& value, const std::string& description) const;
