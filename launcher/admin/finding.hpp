@@ -49,9 +49,10 @@ struct batchai::base::WordsOf<batchai::admin::Severity> {
 
 template <>
 struct batchai::base::RecordOf<batchai::admin::Finding> {
-    static constexpr auto fields = std::tuple{base::field("id", &admin::Finding::id),
-                                              base::field("host", &admin::Finding::host),
-                                              base::field("severity", &admin::Finding::severity),
-                                              base::field("found", &admin::Finding::found),
-                                              base::field("remedy", &admin::Finding::remedy)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("id", &admin::Finding::id), field("host", &admin::Finding::host),
+                          field("severity", &admin::Finding::severity),
+                          field("found", &admin::Finding::found),
+                          field("remedy", &admin::Finding::remedy)};
+    }
 };

@@ -82,12 +82,13 @@ struct Comparison {
 
 template <>
 struct batchai::base::RecordOf<batchai::admin::Report> {
-    static constexpr auto fields =
-        std::tuple{base::field("schemaVersion", &admin::Report::schema_version),
-                   base::field("version", &admin::Report::version),
-                   base::field("host", &admin::Report::host),
-                   base::field("slurm", &admin::Report::slurm),
-                   base::field("time", &admin::Report::time),
-                   base::field("siteDigest", &admin::Report::site_digest),
-                   base::field("checks", &admin::Report::checks)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("schemaVersion", &admin::Report::schema_version),
+                          field("version", &admin::Report::version),
+                          field("host", &admin::Report::host),
+                          field("slurm", &admin::Report::slurm),
+                          field("time", &admin::Report::time),
+                          field("siteDigest", &admin::Report::site_digest),
+                          field("checks", &admin::Report::checks)};
+    }
 };

@@ -23,8 +23,13 @@
 //
 //     struct Phase {
 //         std::string name;
-//         static constexpr auto fields = std::tuple{base::field("name", &Phase::name), …};
+//         static constexpr auto fields(auto field) {
+//             return std::tuple{field("name", &Phase::name), …};
+//         }
 //     };
+//
+// It is a template, so that only what reads, writes or visits records compiles it: as an object,
+// the tables took the compiler as long as everything else in a typical file of the launcher.
 //
 // An enum is described by a function beside it:
 //
@@ -40,7 +45,7 @@ namespace batchai::base {
 // May be specialised for a struct that cannot have its table itself.
 template <typename Struct>
 struct RecordOf {
-    static constexpr const auto& fields = Struct::fields;
+    static constexpr auto fields(auto field) { return Struct::fields(field); }
 };
 
 // The same for an enum. `words` is an array of (word, value) pairs.
@@ -72,11 +77,18 @@ struct RecordField {
     }
 };
 
-template <typename Struct, typename Member>
-[[nodiscard]] constexpr RecordField<Struct, Member> field(std::string_view key,
-                                                          Member Struct::*member) {
-    return {key, member};
-}
+// What tables call `field`.
+struct MakeField {
+    template <typename Struct, typename Member>
+    [[nodiscard]] constexpr RecordField<Struct, Member> operator()(std::string_view key,
+                                                                   Member Struct::*member) const {
+        return {key, member};
+    }
+};
+
+// The table of a struct, a tuple of RecordField.
+template <typename Struct>
+inline constexpr auto fields_of = RecordOf<Struct>::fields(MakeField{});
 
 template <typename Enum>
 [[nodiscard]] constexpr std::string_view word_of(Enum value) {
@@ -146,7 +158,7 @@ Value to_value(const T& from) {
                                   record_detail::to_value(from.*(fields.member))),
                  ...);
             },
-            RecordOf<T>::fields);
+            fields_of<T>);
         return Value(std::move(out));
     }
 }
@@ -171,7 +183,7 @@ void each_text(T& from, const Visit& visit) {
             [&](const auto&... fields) {
                 (record_detail::each_text(from.*(fields.member), visit), ...);
             },
-            RecordOf<Type>::fields);
+            fields_of<Type>);
     }
 }
 
@@ -239,7 +251,7 @@ class Reader {
                        (unknown_keys_ == UnknownKeys::passed_over ||
                         only_known(from, {fields.key...}, place));
             },
-            RecordOf<T>::fields);
+            fields_of<T>);
         return complete;
     }
 

@@ -15,8 +15,9 @@ struct Variable {
 
     bool operator==(const Variable&) const = default;
 
-    static constexpr auto fields =
-        std::tuple{field("name", &Variable::name), field("value", &Variable::value)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("name", &Variable::name), field("value", &Variable::value)};
+    }
 };
 
 }  // namespace batchai::base

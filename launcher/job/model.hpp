@@ -453,9 +453,11 @@ struct SweepMetric {
     bool operator==(const SweepMetric&) const = default;
 
     // In sweep.json, where the points of a sweep are kept.
-    static constexpr auto fields = std::tuple{
-        base::field("pattern", &SweepMetric::pattern), base::field("goal", &SweepMetric::goal),
-        base::field("take", &SweepMetric::take), base::field("ranks", &SweepMetric::ranks)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("pattern", &SweepMetric::pattern),
+                          field("goal", &SweepMetric::goal), field("take", &SweepMetric::take),
+                          field("ranks", &SweepMetric::ranks)};
+    }
 };
 
 struct SweepSettings {

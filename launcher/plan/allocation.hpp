@@ -54,9 +54,10 @@ struct SlurmOption {
     bool operator==(const SlurmOption&) const = default;
 
     // The rest of an option is set only where the planner's list of options is made.
-    static constexpr auto fields = std::tuple{base::field("name", &SlurmOption::name),
-                                              base::field("value", &SlurmOption::value),
-                                              base::field("origin", &SlurmOption::origin)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("name", &SlurmOption::name), field("value", &SlurmOption::value),
+                          field("origin", &SlurmOption::origin)};
+    }
 };
 
 // What the job asks of Slurm. Zero means that it does not ask for this.
@@ -73,15 +74,16 @@ struct Allocation {
 
     bool operator==(const Allocation&) const = default;
 
-    static constexpr auto fields =
-        std::tuple{base::field("nodes", &Allocation::nodes).within(1),
-                   base::field("processes", &Allocation::processes).within(1),
-                   base::field("processesPerNode", &Allocation::processes_per_node).within(1),
-                   base::field("cpusPerProcess", &Allocation::cpus_per_process).within(0),
-                   base::field("nice", &Allocation::nice),
-                   base::field("timeLimitMinutes", &Allocation::time_limit)
-                       .within(0, std::numeric_limits<int>::max()),
-                   base::field("options", &Allocation::options)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("nodes", &Allocation::nodes).within(1),
+                          field("processes", &Allocation::processes).within(1),
+                          field("processesPerNode", &Allocation::processes_per_node).within(1),
+                          field("cpusPerProcess", &Allocation::cpus_per_process).within(0),
+                          field("nice", &Allocation::nice),
+                          field("timeLimitMinutes", &Allocation::time_limit)
+                              .within(0, std::numeric_limits<int>::max()),
+                          field("options", &Allocation::options)};
+    }
 };
 
 }  // namespace batchai::plan

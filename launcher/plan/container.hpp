@@ -26,10 +26,11 @@ struct HostBind {
 
     bool operator==(const HostBind&) const = default;
 
-    static constexpr auto fields = std::tuple{base::field("source", &HostBind::source),
-                                              base::field("target", &HostBind::target),
-                                              base::field("readOnly", &HostBind::read_only),
-                                              base::field("optional", &HostBind::optional)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("source", &HostBind::source), field("target", &HostBind::target),
+                          field("readOnly", &HostBind::read_only),
+                          field("optional", &HostBind::optional)};
+    }
 };
 
 // The container that every process of the job runs in: the image, and what the job and the site
@@ -42,20 +43,21 @@ struct Container : image::FrozenImage {
 
     bool operator==(const Container&) const = default;
 
-    static constexpr auto fields = std::tuple{
-        base::field("image", &Container::image), base::field("digest", &Container::digest),
-        base::field("source", &Container::source), base::field("root", &Container::root),
-        base::field("rootIsDirectory", &Container::root_is_directory),
-        base::field("insecureRegistry", &Container::insecure_registry),
-        base::field("cacheLimit", &Container::cache_limit).within(0),
-        base::field("environment", &Container::environment),
-        base::field("entrypoint", &Container::entrypoint),
-        base::field("workingDirectory", &Container::working_directory),
-        base::field("shmBytes", &Container::shm_bytes).within(0),
-        base::field("ranksAsRoot", &Container::ranks_as_root),
-        base::field("binds", &Container::binds), base::field("inject", &Container::inject),
-        // -1: no owner is trusted but the user and root.
-        base::field("rootOwner", &Container::root_owner).within(-1)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("image", &Container::image), field("digest", &Container::digest),
+                          field("source", &Container::source), field("root", &Container::root),
+                          field("rootIsDirectory", &Container::root_is_directory),
+                          field("insecureRegistry", &Container::insecure_registry),
+                          field("cacheLimit", &Container::cache_limit).within(0),
+                          field("environment", &Container::environment),
+                          field("entrypoint", &Container::entrypoint),
+                          field("workingDirectory", &Container::working_directory),
+                          field("shmBytes", &Container::shm_bytes).within(0),
+                          field("ranksAsRoot", &Container::ranks_as_root),
+                          field("binds", &Container::binds), field("inject", &Container::inject),
+                          // -1: no owner is trusted but the user and root.
+                          field("rootOwner", &Container::root_owner).within(-1)};
+    }
 };
 
 // How a container's environment is made from the one that Slurm brings from the submitting host.

@@ -38,15 +38,16 @@ struct RemoteVolume {
 
     bool operator==(const RemoteVolume&) const = default;
 
-    static constexpr auto fields =
-        std::tuple{base::field("backend", &RemoteVolume::backend),
-                   base::field("path", &RemoteVolume::path),
-                   base::field("options", &RemoteVolume::options),
-                   base::field("secretOption", &RemoteVolume::secret_option),
-                   base::field("secretName", &RemoteVolume::secret_name),
-                   base::field("credentialsFile", &RemoteVolume::credentials_file),
-                   base::field("fileMode", &RemoteVolume::file_mode).within(0, 0777),
-                   base::field("directoryMode", &RemoteVolume::directory_mode).within(0, 0777)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("backend", &RemoteVolume::backend),
+                          field("path", &RemoteVolume::path),
+                          field("options", &RemoteVolume::options),
+                          field("secretOption", &RemoteVolume::secret_option),
+                          field("secretName", &RemoteVolume::secret_name),
+                          field("credentialsFile", &RemoteVolume::credentials_file),
+                          field("fileMode", &RemoteVolume::file_mode).within(0, 0777),
+                          field("directoryMode", &RemoteVolume::directory_mode).within(0, 0777)};
+    }
 };
 
 // A directory of the host, or remote storage, that is mounted below the job's (or cluster's) mount
@@ -71,19 +72,20 @@ struct Mount {
 
     bool operator==(const Mount&) const = default;
 
-    static constexpr auto fields =
-        std::tuple{base::field("kind", &Mount::kind),
-                   base::field("name", &Mount::name),
-                   base::field("source", &Mount::source),
-                   base::field("target", &Mount::target),
-                   base::field("scope", &Mount::scope),
-                   base::field("readOnly", &Mount::read_only),
-                   base::field("createSource", &Mount::create_source),
-                   base::field("sourceRoot", &Mount::source_root),
-                   base::field("noExecute", &Mount::no_execute),
-                   base::field("remote", &Mount::remote),
-                   base::field("mountSeconds", &Mount::mount_seconds).within(1),
-                   base::field("flushSeconds", &Mount::flush_seconds).within(0)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("kind", &Mount::kind),
+                          field("name", &Mount::name),
+                          field("source", &Mount::source),
+                          field("target", &Mount::target),
+                          field("scope", &Mount::scope),
+                          field("readOnly", &Mount::read_only),
+                          field("createSource", &Mount::create_source),
+                          field("sourceRoot", &Mount::source_root),
+                          field("noExecute", &Mount::no_execute),
+                          field("remote", &Mount::remote),
+                          field("mountSeconds", &Mount::mount_seconds).within(1),
+                          field("flushSeconds", &Mount::flush_seconds).within(0)};
+    }
 };
 
 }  // namespace batchai::plan

@@ -44,14 +44,15 @@ struct Identity {
     [[nodiscard]] std::string path_segment() const;
     bool operator==(const Identity&) const = default;
 
-    static constexpr auto fields =
-        std::tuple{base::field("subscription", &Identity::subscription),
-                   base::field("resourceGroup", &Identity::resource_group),
-                   base::field("workspace", &Identity::workspace),
-                   base::field("experiment", &Identity::experiment),
-                   base::field("job", &Identity::job),
-                   base::field("cluster", &Identity::cluster),
-                   base::field("uuid", &Identity::uuid)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("subscription", &Identity::subscription),
+                          field("resourceGroup", &Identity::resource_group),
+                          field("workspace", &Identity::workspace),
+                          field("experiment", &Identity::experiment),
+                          field("job", &Identity::job),
+                          field("cluster", &Identity::cluster),
+                          field("uuid", &Identity::uuid)};
+    }
 };
 
 // The directories of a job. A "node path" is local to each node. A "host path" is on a shared file
@@ -73,16 +74,17 @@ struct Directories {
 
     bool operator==(const Directories&) const = default;
 
-    static constexpr auto fields =
-        std::tuple{base::field("nodeRoot", &Directories::node_root),
-                   base::field("jobTemp", &Directories::job_temp),
-                   base::field("mountRoot", &Directories::mount_root),
-                   base::field("jobMountRoot", &Directories::job_mount_root),
-                   base::field("jobDirectory", &Directories::job_directory),
-                   base::field("planDirectory", &Directories::plan_directory),
-                   base::field("sharedJobTemp", &Directories::shared_job_temp),
-                   base::field("stdouterr", &Directories::stdouterr),
-                   base::field("stdouterrHost", &Directories::stdouterr_host)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("nodeRoot", &Directories::node_root),
+                          field("jobTemp", &Directories::job_temp),
+                          field("mountRoot", &Directories::mount_root),
+                          field("jobMountRoot", &Directories::job_mount_root),
+                          field("jobDirectory", &Directories::job_directory),
+                          field("planDirectory", &Directories::plan_directory),
+                          field("sharedJobTemp", &Directories::shared_job_temp),
+                          field("stdouterr", &Directories::stdouterr),
+                          field("stdouterrHost", &Directories::stdouterr_host)};
+    }
 };
 
 // One of outputDirectories. If `create` is set, it is made before the preparation step.
@@ -94,10 +96,11 @@ struct OutputDirectory {
 
     bool operator==(const OutputDirectory&) const = default;
 
-    static constexpr auto fields = std::tuple{base::field("id", &OutputDirectory::id),
-                                              base::field("path", &OutputDirectory::path),
-                                              base::field("pathHost", &OutputDirectory::path_host),
-                                              base::field("create", &OutputDirectory::create)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("id", &OutputDirectory::id), field("path", &OutputDirectory::path),
+                          field("pathHost", &OutputDirectory::path_host),
+                          field("create", &OutputDirectory::create)};
+    }
 };
 
 struct Plan {
@@ -133,27 +136,29 @@ struct Plan {
 
     bool operator==(const Plan&) const = default;
 
-    static constexpr auto fields = std::tuple{base::field("identity", &Plan::identity),
-                                              base::field("toolType", &Plan::tool_type),
-                                              base::field("mpi", &Plan::mpi),
-                                              base::field("declaration", &Plan::declaration),
-                                              base::field("allocation", &Plan::allocation),
-                                              base::field("directories", &Plan::directories),
-                                              base::field("mounts", &Plan::mounts),
-                                              base::field("container", &Plan::container),
-                                              base::field("outputs", &Plan::outputs),
-                                              base::field("environment", &Plan::environment),
-                                              base::field("secretNames", &Plan::secret_names),
-                                              base::field("nodeSetup", &Plan::node_setup),
-                                              base::field("steps", &Plan::steps),
-                                              base::field("retry", &Plan::retry),
-                                              base::field("checkpoint", &Plan::checkpoint),
-                                              base::field("software", &Plan::software),
-                                              base::field("snapshot", &Plan::snapshot),
-                                              base::field("webhook", &Plan::webhook),
-                                              base::field("health", &Plan::health),
-                                              base::field("sweep", &Plan::sweep),
-                                              base::field("notices", &Plan::notices)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("identity", &Plan::identity),
+                          field("toolType", &Plan::tool_type),
+                          field("mpi", &Plan::mpi),
+                          field("declaration", &Plan::declaration),
+                          field("allocation", &Plan::allocation),
+                          field("directories", &Plan::directories),
+                          field("mounts", &Plan::mounts),
+                          field("container", &Plan::container),
+                          field("outputs", &Plan::outputs),
+                          field("environment", &Plan::environment),
+                          field("secretNames", &Plan::secret_names),
+                          field("nodeSetup", &Plan::node_setup),
+                          field("steps", &Plan::steps),
+                          field("retry", &Plan::retry),
+                          field("checkpoint", &Plan::checkpoint),
+                          field("software", &Plan::software),
+                          field("snapshot", &Plan::snapshot),
+                          field("webhook", &Plan::webhook),
+                          field("health", &Plan::health),
+                          field("sweep", &Plan::sweep),
+                          field("notices", &Plan::notices)};
+    }
 
     // Translates a path as the job sees it to a host path. The mount with the longest target wins,
     // by whole components. Returns nothing if the path is on node-local or remote storage.

@@ -45,14 +45,15 @@ struct Step {
 
     bool operator==(const Step&) const = default;
 
-    static constexpr auto fields =
-        std::tuple{base::field("kind", &Step::kind),
-                   base::field("command", &Step::command),
-                   base::field("processes", &Step::processes).within(1),
-                   base::field("processesPerNode", &Step::processes_per_node).within(1),
-                   base::field("pmix", &Step::pmix),
-                   base::field("stdoutName", &Step::stdout_name),
-                   base::field("stderrName", &Step::stderr_name)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("kind", &Step::kind),
+                          field("command", &Step::command),
+                          field("processes", &Step::processes).within(1),
+                          field("processesPerNode", &Step::processes_per_node).within(1),
+                          field("pmix", &Step::pmix),
+                          field("stdoutName", &Step::stdout_name),
+                          field("stderrName", &Step::stderr_name)};
+    }
 };
 
 // The setup task of the job's cluster, which each node does once after it has started.
@@ -64,9 +65,10 @@ struct NodeSetup {
 
     bool operator==(const NodeSetup&) const = default;
 
-    static constexpr auto fields =
-        std::tuple{base::field("command", &NodeSetup::command), base::field("key", &NodeSetup::key),
-                   base::field("logDirectory", &NodeSetup::log_directory)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("command", &NodeSetup::command), field("key", &NodeSetup::key),
+                          field("logDirectory", &NodeSetup::log_directory)};
+    }
 };
 
 // The site's checks of the job's nodes, before the preparation.
@@ -78,11 +80,12 @@ struct HealthChecks {
 
     bool operator==(const HealthChecks&) const = default;
 
-    static constexpr auto fields =
-        std::tuple{base::field("directory", &HealthChecks::directory),
-                   base::field("timeLimit", &HealthChecks::time_limit).within(1),
-                   base::field("totalTimeLimit", &HealthChecks::total_time_limit).within(1),
-                   base::field("retries", &HealthChecks::retries).within(0)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("directory", &HealthChecks::directory),
+                          field("timeLimit", &HealthChecks::time_limit).within(1),
+                          field("totalTimeLimit", &HealthChecks::total_time_limit).within(1),
+                          field("retries", &HealthChecks::retries).within(0)};
+    }
 };
 
 // Software of the nodes, or of the container, that each node sets up for the job's processes.
@@ -102,18 +105,19 @@ struct Software {
 
     bool operator==(const Software&) const = default;
 
-    static constexpr auto fields =
-        std::tuple{base::field("modules", &Software::modules),
-                   base::field("modulePaths", &Software::module_paths),
-                   base::field("purge", &Software::purge),
-                   base::field("condaEnvironment", &Software::conda_environment),
-                   base::field("condaPrefix", &Software::conda_prefix),
-                   base::field("venv", &Software::venv),
-                   base::field("uvProject", &Software::uv_project),
-                   base::field("uvExtras", &Software::uv_extras),
-                   base::field("uvGroups", &Software::uv_groups),
-                   base::field("python", &Software::python),
-                   base::field("seconds", &Software::seconds).within(1)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("modules", &Software::modules),
+                          field("modulePaths", &Software::module_paths),
+                          field("purge", &Software::purge),
+                          field("condaEnvironment", &Software::conda_environment),
+                          field("condaPrefix", &Software::conda_prefix),
+                          field("venv", &Software::venv),
+                          field("uvProject", &Software::uv_project),
+                          field("uvExtras", &Software::uv_extras),
+                          field("uvGroups", &Software::uv_groups),
+                          field("python", &Software::python),
+                          field("seconds", &Software::seconds).within(1)};
+    }
 };
 
 // A copy of a directory, made when the job is submitted (launcher/snapshot).
@@ -127,13 +131,14 @@ struct Snapshot {
 
     bool operator==(const Snapshot&) const = default;
 
-    static constexpr auto fields =
-        std::tuple{base::field("source", &Snapshot::source),
-                   base::field("directory", &Snapshot::directory),
-                   base::field("workingDirectory", &Snapshot::working_directory),
-                   base::field("exclude", &Snapshot::exclude),
-                   base::field("maxBytes", &Snapshot::max_bytes).within(0),
-                   base::field("maxFiles", &Snapshot::max_files).within(0)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("source", &Snapshot::source),
+                          field("directory", &Snapshot::directory),
+                          field("workingDirectory", &Snapshot::working_directory),
+                          field("exclude", &Snapshot::exclude),
+                          field("maxBytes", &Snapshot::max_bytes).within(0),
+                          field("maxFiles", &Snapshot::max_files).within(0)};
+    }
 };
 
 // When the job is run again after a failure.
@@ -147,11 +152,13 @@ struct Retry {
 
     bool operator==(const Retry&) const = default;
 
-    static constexpr auto fields = std::tuple{
-        base::field("on", &Retry::on), base::field("max", &Retry::max).within(1),
-        base::field("excludeFailedNodes", &Retry::exclude_failed_nodes),
-        base::field("progressDirectory", &Retry::progress_directory),
-        base::field("attemptsWithoutProgress", &Retry::attempts_without_progress).within(1)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{
+            field("on", &Retry::on), field("max", &Retry::max).within(1),
+            field("excludeFailedNodes", &Retry::exclude_failed_nodes),
+            field("progressDirectory", &Retry::progress_directory),
+            field("attemptsWithoutProgress", &Retry::attempts_without_progress).within(1)};
+    }
 };
 
 // Slurm sends this signal to the batch script, which is `batchai run`, when it is time. It is one
@@ -165,9 +172,10 @@ struct Checkpoint {
 
     bool operator==(const Checkpoint&) const = default;
 
-    static constexpr auto fields =
-        std::tuple{base::field("signal", &Checkpoint::signal).within(1, 64),
-                   base::field("secondsBefore", &Checkpoint::seconds_before).within(1)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("signal", &Checkpoint::signal).within(1, 64),
+                          field("secondsBefore", &Checkpoint::seconds_before).within(1)};
+    }
 };
 
 // Is told of the job's end.
@@ -179,10 +187,11 @@ struct Webhook {
 
     bool operator==(const Webhook&) const = default;
 
-    static constexpr auto fields = std::tuple{base::field("secretName", &Webhook::secret_name),
-                                              base::field("textOnly", &Webhook::text_only),
-                                              base::field("onlyFailures", &Webhook::only_failures),
-                                              base::field("overHttp", &Webhook::over_http)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{
+            field("secretName", &Webhook::secret_name), field("textOnly", &Webhook::text_only),
+            field("onlyFailures", &Webhook::only_failures), field("overHttp", &Webhook::over_http)};
+    }
 };
 
 // What a plan says of its sweep. The points themselves are in a file of their own, because every
@@ -194,9 +203,11 @@ struct SweepPoints {
 
     bool operator==(const SweepPoints&) const = default;
 
-    static constexpr auto fields = std::tuple{base::field("parameters", &SweepPoints::parameters),
-                                              base::field("count", &SweepPoints::count).within(1),
-                                              base::field("digest", &SweepPoints::digest)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("parameters", &SweepPoints::parameters),
+                          field("count", &SweepPoints::count).within(1),
+                          field("digest", &SweepPoints::digest)};
+    }
 };
 
 }  // namespace batchai::plan

@@ -29,12 +29,14 @@ struct Sweep {
 
     bool operator==(const Sweep&) const = default;
 
-    static constexpr auto fields = std::tuple{base::field("mode", &Sweep::mode),
-                                              base::field("seed", &Sweep::seed),
-                                              base::field("parameters", &Sweep::parameters),
-                                              base::field("maxConcurrent", &Sweep::max_concurrent),
-                                              base::field("metric", &Sweep::metric),
-                                              base::field("points", &Sweep::points)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("mode", &Sweep::mode),
+                          field("seed", &Sweep::seed),
+                          field("parameters", &Sweep::parameters),
+                          field("maxConcurrent", &Sweep::max_concurrent),
+                          field("metric", &Sweep::metric),
+                          field("points", &Sweep::points)};
+    }
 };
 
 // Returns the points of settings that have no faults (job::fault_of). In a grid, the last parameter

@@ -32,9 +32,10 @@ struct Phase {
 
     bool operator==(const Phase&) const = default;
 
-    static constexpr auto fields =
-        std::tuple{base::field("name", &Phase::name), base::field("start", &Phase::start),
-                   base::field("end", &Phase::end), base::field("exitCode", &Phase::exit_code)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("name", &Phase::name), field("start", &Phase::start),
+                          field("end", &Phase::end), field("exitCode", &Phase::exit_code)};
+    }
 };
 
 // Why the attempt failed. This is the first failure, because the others follow from it.
@@ -50,15 +51,16 @@ struct Failure {
 
     bool operator==(const Failure&) const = default;
 
-    static constexpr auto fields =
-        std::tuple{base::field("code", &Failure::code),
-                   base::field("message", &Failure::message),
-                   base::field("phase", &Failure::phase),
-                   base::field("node", &Failure::node),
-                   base::field("rank", &Failure::rank),
-                   base::field("signal", &Failure::signal),
-                   base::field("exitCode", &Failure::exit_code),
-                   base::field("firstErrorLine", &Failure::first_error_line)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("code", &Failure::code),
+                          field("message", &Failure::message),
+                          field("phase", &Failure::phase),
+                          field("node", &Failure::node),
+                          field("rank", &Failure::rank),
+                          field("signal", &Failure::signal),
+                          field("exitCode", &Failure::exit_code),
+                          field("firstErrorLine", &Failure::first_error_line)};
+    }
 };
 
 // A restart of an elastic job's ranks within the attempt.
@@ -69,9 +71,10 @@ struct Restart {
 
     bool operator==(const Restart&) const = default;
 
-    static constexpr auto fields =
-        std::tuple{base::field("time", &Restart::time), base::field("nodes", &Restart::nodes),
-                   base::field("failure", &Restart::failure)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("time", &Restart::time), field("nodes", &Restart::nodes),
+                          field("failure", &Restart::failure)};
+    }
 };
 
 // Whether the job runs again after this attempt, as its "retry" decides.
@@ -83,8 +86,9 @@ struct Retried {
 
     bool operator==(const Retried&) const = default;
 
-    static constexpr auto fields = std::tuple{base::field("queued", &Retried::queued),
-                                              base::field("message", &Retried::message)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("queued", &Retried::queued), field("message", &Retried::message)};
+    }
 };
 
 struct Attempt {
@@ -113,20 +117,16 @@ struct Attempt {
     [[nodiscard]] bool program_began() const;
     bool operator==(const Attempt&) const = default;
 
-    static constexpr auto fields = std::tuple{base::field("attempt", &Attempt::number),
-                                              base::field("slurmJobId", &Attempt::slurm_job_id),
-                                              base::field("nodes", &Attempt::nodes),
-                                              base::field("start", &Attempt::start),
-                                              base::field("end", &Attempt::end),
-                                              base::field("exitCode", &Attempt::exit_code),
-                                              base::field("endedBy", &Attempt::ended_by),
-                                              base::field("phases", &Attempt::phases),
-                                              base::field("restarts", &Attempt::restarts),
-                                              base::field("failure", &Attempt::failure),
-                                              base::field("software", &Attempt::software),
-                                              base::field("retried", &Attempt::retried),
-                                              base::field("warnings", &Attempt::warnings),
-                                              base::field("logBegin", &Attempt::log_begin)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{
+            field("attempt", &Attempt::number),    field("slurmJobId", &Attempt::slurm_job_id),
+            field("nodes", &Attempt::nodes),       field("start", &Attempt::start),
+            field("end", &Attempt::end),           field("exitCode", &Attempt::exit_code),
+            field("endedBy", &Attempt::ended_by),  field("phases", &Attempt::phases),
+            field("restarts", &Attempt::restarts), field("failure", &Attempt::failure),
+            field("software", &Attempt::software), field("retried", &Attempt::retried),
+            field("warnings", &Attempt::warnings), field("logBegin", &Attempt::log_begin)};
+    }
 };
 
 [[nodiscard]] std::string to_json(const Attempt& attempt);

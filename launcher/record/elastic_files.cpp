@@ -20,7 +20,9 @@ namespace {
 struct RanksLeft {
     std::string start;
 
-    static constexpr auto fields = std::tuple{base::field("start", &RanksLeft::start)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("start", &RanksLeft::start)};
+    }
 };
 
 constexpr std::string_view update_schema = "batchai-hosts-update/v1";

@@ -32,8 +32,10 @@ struct HostsUpdate {
     std::string start;
     HostsChange change = HostsChange::removed;
 
-    static constexpr auto fields = std::tuple{base::field("start", &HostsUpdate::start),
-                                              base::field("change", &HostsUpdate::change)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("start", &HostsUpdate::start),
+                          field("change", &HostsUpdate::change)};
+    }
 };
 
 // Announces the change to the ranks. Refuses a directory that is not the user's own.
@@ -47,9 +49,10 @@ struct ResizeRequest {
     int attempt = 0;  // the attempt that is to have fewer nodes
     int nodes = 0;    // how many it is to keep
 
-    static constexpr auto fields =
-        std::tuple{base::field("attempt", &ResizeRequest::attempt).within(1),
-                   base::field("nodes", &ResizeRequest::nodes).within(1)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("attempt", &ResizeRequest::attempt).within(1),
+                          field("nodes", &ResizeRequest::nodes).within(1)};
+    }
 };
 
 // Removes a request that is there.

@@ -25,9 +25,10 @@ struct FailureNote {
 
     bool operator==(const FailureNote&) const = default;
 
-    static constexpr auto fields = std::tuple{
-        base::field("code", &FailureNote::code), base::field("text", &FailureNote::text),
-        base::field("node", &FailureNote::node), base::field("time", &FailureNote::time)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("code", &FailureNote::code), field("text", &FailureNote::text),
+                          field("node", &FailureNote::node), field("time", &FailureNote::time)};
+    }
 };
 
 // The code of a note that says that not all data of the job reached its storage. Such a note may be
@@ -57,9 +58,11 @@ struct StorageNote {
 
     bool operator==(const StorageNote&) const = default;
 
-    static constexpr auto fields = std::tuple{base::field("node", &StorageNote::node),
-                                              base::field("slurmJobId", &StorageNote::slurm_job_id),
-                                              base::field("until", &StorageNote::until)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("node", &StorageNote::node),
+                          field("slurmJobId", &StorageNote::slurm_job_id),
+                          field("until", &StorageNote::until)};
+    }
 };
 
 // Writes a new note and sets its path, which stays empty if the note cannot be written.

@@ -37,7 +37,9 @@ struct RankPlaces {
 
     bool operator==(const RankPlaces&) const = default;
 
-    static constexpr auto fields = std::tuple{base::field("nodes", &RankPlaces::nodes)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("nodes", &RankPlaces::nodes)};
+    }
 };
 
 // Returns the nodes of `ranks` ranks as srun places them. `distribution` is srun's option of this

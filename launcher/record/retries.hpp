@@ -25,12 +25,13 @@ struct RetryCount {
 
     bool operator==(const RetryCount&) const = default;
 
-    static constexpr auto fields =
-        std::tuple{base::field("attempt", &RetryCount::attempt).within(1),
-                   base::field("retries", &RetryCount::retries).within(0),
-                   base::field("withoutProgress", &RetryCount::without_progress).within(0),
-                   base::field("progress", &RetryCount::progress),
-                   base::field("health", &RetryCount::health).within(0)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("attempt", &RetryCount::attempt).within(1),
+                          field("retries", &RetryCount::retries).within(0),
+                          field("withoutProgress", &RetryCount::without_progress).within(0),
+                          field("progress", &RetryCount::progress),
+                          field("health", &RetryCount::health).within(0)};
+    }
 };
 
 // Returns nothing if the job has no count yet.

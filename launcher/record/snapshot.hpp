@@ -28,14 +28,13 @@ struct Snapshot {
 
     bool operator==(const Snapshot&) const = default;
 
-    static constexpr auto fields = std::tuple{base::field("source", &Snapshot::source),
-                                              base::field("directory", &Snapshot::directory),
-                                              base::field("files", &Snapshot::files).within(0),
-                                              base::field("bytes", &Snapshot::bytes).within(0),
-                                              base::field("commit", &Snapshot::commit),
-                                              base::field("branch", &Snapshot::branch),
-                                              base::field("remote", &Snapshot::remote),
-                                              base::field("dirty", &Snapshot::dirty)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{
+            field("source", &Snapshot::source),         field("directory", &Snapshot::directory),
+            field("files", &Snapshot::files).within(0), field("bytes", &Snapshot::bytes).within(0),
+            field("commit", &Snapshot::commit),         field("branch", &Snapshot::branch),
+            field("remote", &Snapshot::remote),         field("dirty", &Snapshot::dirty)};
+    }
 };
 
 [[nodiscard]] base::Result<void> write_snapshot(const JobFiles& files, const Snapshot& snapshot);

@@ -29,14 +29,15 @@ struct Software {
 
     bool operator==(const Software&) const = default;
 
-    static constexpr auto fields =
-        std::tuple{base::field("modules", &Software::modules),
-                   base::field("python", &Software::python),
-                   base::field("pythonVersion", &Software::python_version),
-                   base::field("conda", &Software::conda),
-                   base::field("venv", &Software::venv),
-                   base::field("uvLock", &Software::uv_lock),
-                   base::field("remarks", &Software::remarks)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("modules", &Software::modules),
+                          field("python", &Software::python),
+                          field("pythonVersion", &Software::python_version),
+                          field("conda", &Software::conda),
+                          field("venv", &Software::venv),
+                          field("uvLock", &Software::uv_lock),
+                          field("remarks", &Software::remarks)};
+    }
 };
 
 // The report of a task that has set the software up (run/phases/software.sh).

@@ -37,8 +37,9 @@ struct RankFailure {
     RankFailureCause cause = RankFailureCause::other;
     std::string text;
 
-    static constexpr auto fields = std::tuple{base::field("cause", &RankFailure::cause),
-                                              base::field("text", &RankFailure::text)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("cause", &RankFailure::cause), field("text", &RankFailure::text)};
+    }
 };
 // An error names the file and says what is wrong with it; not_found means that it is missing.
 [[nodiscard]] base::Result<RankFailure> rank_failure(const std::filesystem::path& path, int task);
@@ -50,11 +51,12 @@ struct WireUpReport {
     std::string library;           // the file of the PMIx library in use
     std::string server;            // the version of Slurm's PMIx
 
-    static constexpr auto fields =
-        std::tuple{base::field("fault", &WireUpReport::fault).or_missing(),
-                   base::field("exitCode", &WireUpReport::exit_code).or_missing(),
-                   base::field("library", &WireUpReport::library).or_missing(),
-                   base::field("server", &WireUpReport::server)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("fault", &WireUpReport::fault).or_missing(),
+                          field("exitCode", &WireUpReport::exit_code).or_missing(),
+                          field("library", &WireUpReport::library).or_missing(),
+                          field("server", &WireUpReport::server)};
+    }
 };
 [[nodiscard]] std::optional<WireUpReport> wire_up_report(const std::filesystem::path& path,
                                                          int task);
@@ -71,17 +73,18 @@ struct GpuReport {
     std::string allreduce;       // how fast that is, in bytes per second; empty: not known
     std::string nccl_unchecked;  // why no allreduce was tried, in words
 
-    static constexpr auto fields =
-        std::tuple{base::field("fault", &GpuReport::fault),
-                   base::field("gpus", &GpuReport::gpus),
-                   base::field("driver", &GpuReport::driver),
-                   base::field("slow", &GpuReport::slow),
-                   base::field("direct", &GpuReport::direct),
-                   base::field("host", &GpuReport::host),
-                   base::field("peers", &GpuReport::peers),
-                   base::field("nccl", &GpuReport::nccl),
-                   base::field("allreduce", &GpuReport::allreduce),
-                   base::field("ncclUnchecked", &GpuReport::nccl_unchecked)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("fault", &GpuReport::fault),
+                          field("gpus", &GpuReport::gpus),
+                          field("driver", &GpuReport::driver),
+                          field("slow", &GpuReport::slow),
+                          field("direct", &GpuReport::direct),
+                          field("host", &GpuReport::host),
+                          field("peers", &GpuReport::peers),
+                          field("nccl", &GpuReport::nccl),
+                          field("allreduce", &GpuReport::allreduce),
+                          field("ncclUnchecked", &GpuReport::nccl_unchecked)};
+    }
 };
 [[nodiscard]] std::optional<GpuReport> gpu_report(const std::filesystem::path& path, int task);
 
@@ -105,17 +108,21 @@ struct HealthCheck {
     std::string line{};  // the first that it has printed, or why it could not be run
     int milliseconds = 0;
 
-    static constexpr auto fields = std::tuple{
-        base::field("name", &HealthCheck::name), base::field("outcome", &HealthCheck::outcome),
-        base::field("exitCode", &HealthCheck::exit_code), base::field("line", &HealthCheck::line),
-        base::field("milliseconds", &HealthCheck::milliseconds).within(0)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{
+            field("name", &HealthCheck::name), field("outcome", &HealthCheck::outcome),
+            field("exitCode", &HealthCheck::exit_code), field("line", &HealthCheck::line),
+            field("milliseconds", &HealthCheck::milliseconds).within(0)};
+    }
 };
 struct HealthReport {
     std::string refused{};  // why none of the directory's programs was run; empty: they were run
     std::vector<HealthCheck> checks{};
 
-    static constexpr auto fields = std::tuple{base::field("refused", &HealthReport::refused),
-                                              base::field("checks", &HealthReport::checks)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("refused", &HealthReport::refused),
+                          field("checks", &HealthReport::checks)};
+    }
 };
 [[nodiscard]] std::optional<HealthReport> health_report(const std::filesystem::path& path,
                                                         int task);

@@ -79,86 +79,97 @@ using store::Workspace;
 
 template <>
 struct RecordOf<Group> {
-    static constexpr auto fields =
-        std::tuple{field("location", &Group::location), field("tags", &Group::tags),
-                   field("creationTime", &Group::creation_time)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("location", &Group::location), field("tags", &Group::tags),
+                          field("creationTime", &Group::creation_time)};
+    }
 };
 
 template <>
 struct RecordOf<Workspace> {
-    static constexpr auto fields =
-        std::tuple{field("location", &Workspace::location), field("tags", &Workspace::tags),
-                   field("creationTime", &Workspace::creation_time)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("location", &Workspace::location), field("tags", &Workspace::tags),
+                          field("creationTime", &Workspace::creation_time)};
+    }
 };
 
 template <>
 struct RecordOf<Experiment> {
-    static constexpr auto fields = std::tuple{field("creationTime", &Experiment::creation_time)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("creationTime", &Experiment::creation_time)};
+    }
 };
 
 template <>
 struct RecordOf<Cluster> {
-    static constexpr auto fields = std::tuple{
-        field("uuid", &Cluster::uuid),
-        field("vmSize", &Cluster::vm_size),
-        field("vmPriority", &Cluster::vm_priority),
-        field("scaleSettings", &Cluster::scale),
-        field("adminUserName", &Cluster::admin_user_name),
-        field("adminUserSshPublicKey", &Cluster::admin_user_ssh_public_key),
-        field("properties", &Cluster::properties),
-        field("creationTime", &Cluster::creation_time),
-        field("allocationStateTransitionTime", &Cluster::allocation_state_transition_time),
-        field("scaling", &Cluster::scaling),
-        field("nodes", &Cluster::nodes),
-        field("leaving", &Cluster::leaving),
-        field("heldJobs", &Cluster::held_jobs)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{
+            field("uuid", &Cluster::uuid),
+            field("vmSize", &Cluster::vm_size),
+            field("vmPriority", &Cluster::vm_priority),
+            field("scaleSettings", &Cluster::scale),
+            field("adminUserName", &Cluster::admin_user_name),
+            field("adminUserSshPublicKey", &Cluster::admin_user_ssh_public_key),
+            field("properties", &Cluster::properties),
+            field("creationTime", &Cluster::creation_time),
+            field("allocationStateTransitionTime", &Cluster::allocation_state_transition_time),
+            field("scaling", &Cluster::scaling),
+            field("nodes", &Cluster::nodes),
+            field("leaving", &Cluster::leaving),
+            field("heldJobs", &Cluster::held_jobs)};
+    }
 };
 
 template <>
 struct RecordOf<ArrayRun> {
-    static constexpr auto fields =
-        std::tuple{field("slurmJobId", &ArrayRun::slurm_job_id), field("tasks", &ArrayRun::tasks),
-                   field("attemptsBefore", &ArrayRun::attempts_before).within(0)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("slurmJobId", &ArrayRun::slurm_job_id),
+                          field("tasks", &ArrayRun::tasks),
+                          field("attemptsBefore", &ArrayRun::attempts_before).within(0)};
+    }
 };
 
 template <>
 struct RecordOf<Job> {
-    static constexpr auto fields =
-        std::tuple{field("uuid", &Job::uuid),
-                   field("subscription", &Job::subscription),
-                   field("cluster", &Job::cluster),
-                   field("clusterGroup", &Job::cluster_group),
-                   field("clusterWorkspace", &Job::cluster_workspace),
-                   field("toolType", &Job::tool_type),
-                   field("nodeCount", &Job::node_count).within(0),
-                   field("properties", &Job::properties),
-                   field("planDigest", &Job::plan_digest),
-                   field("slurmJobId", &Job::slurm_job_id),
-                   field("array", &Job::is_array),
-                   field("arrayIndexes", &Job::array),
-                   field("arrayRuns", &Job::array_runs),
-                   field("creationTime", &Job::creation_time),
-                   field("terminationRequested", &Job::termination_requested)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("uuid", &Job::uuid),
+                          field("subscription", &Job::subscription),
+                          field("cluster", &Job::cluster),
+                          field("clusterGroup", &Job::cluster_group),
+                          field("clusterWorkspace", &Job::cluster_workspace),
+                          field("toolType", &Job::tool_type),
+                          field("nodeCount", &Job::node_count).within(0),
+                          field("properties", &Job::properties),
+                          field("planDigest", &Job::plan_digest),
+                          field("slurmJobId", &Job::slurm_job_id),
+                          field("array", &Job::is_array),
+                          field("arrayIndexes", &Job::array),
+                          field("arrayRuns", &Job::array_runs),
+                          field("creationTime", &Job::creation_time),
+                          field("terminationRequested", &Job::termination_requested)};
+    }
 };
 
 template <>
 struct RecordOf<StorageAccount> {
-    static constexpr auto fields =
-        std::tuple{field("location", &StorageAccount::location), field("sku", &StorageAccount::sku),
-                   field("tags", &StorageAccount::tags),
-                   field("creationTime", &StorageAccount::creation_time)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("location", &StorageAccount::location),
+                          field("sku", &StorageAccount::sku), field("tags", &StorageAccount::tags),
+                          field("creationTime", &StorageAccount::creation_time)};
+    }
 };
 
 template <>
 struct RecordOf<FileServer> {
-    static constexpr auto fields =
-        std::tuple{field("vmSize", &FileServer::vm_size),
-                   field("diskCount", &FileServer::disk_count).within(0),
-                   field("diskSizeInGb", &FileServer::disk_size).within(0),
-                   field("cachingType", &FileServer::caching_type),
-                   field("storageSku", &FileServer::storage_sku),
-                   field("adminUserName", &FileServer::admin_user_name),
-                   field("creationTime", &FileServer::creation_time)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("vmSize", &FileServer::vm_size),
+                          field("diskCount", &FileServer::disk_count).within(0),
+                          field("diskSizeInGb", &FileServer::disk_size).within(0),
+                          field("cachingType", &FileServer::caching_type),
+                          field("storageSku", &FileServer::storage_sku),
+                          field("adminUserName", &FileServer::admin_user_name),
+                          field("creationTime", &FileServer::creation_time)};
+    }
 };
 
 }  // namespace batchai::base

@@ -372,23 +372,29 @@ struct WordsOf<store::VmPriority> {
 
 template <>
 struct RecordOf<store::ManualScale> {
-    static constexpr auto fields =
-        std::tuple{field("nodeDeallocationOption", &store::ManualScale::node_deallocation_option),
-                   field("targetNodeCount", &store::ManualScale::target_node_count).within(0)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{
+            field("nodeDeallocationOption", &store::ManualScale::node_deallocation_option),
+            field("targetNodeCount", &store::ManualScale::target_node_count).within(0)};
+    }
 };
 
 template <>
 struct RecordOf<store::AutoScale> {
-    static constexpr auto fields =
-        std::tuple{field("initialNodeCount", &store::AutoScale::initial_node_count).within(0),
-                   field("maximumNodeCount", &store::AutoScale::maximum_node_count).within(0),
-                   field("minimumNodeCount", &store::AutoScale::minimum_node_count).within(0)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{
+            field("initialNodeCount", &store::AutoScale::initial_node_count).within(0),
+            field("maximumNodeCount", &store::AutoScale::maximum_node_count).within(0),
+            field("minimumNodeCount", &store::AutoScale::minimum_node_count).within(0)};
+    }
 };
 
 template <>
 struct RecordOf<store::ScaleSettings> {
-    static constexpr auto fields = std::tuple{field("autoScale", &store::ScaleSettings::auto_scale),
-                                              field("manual", &store::ScaleSettings::manual)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("autoScale", &store::ScaleSettings::auto_scale),
+                          field("manual", &store::ScaleSettings::manual)};
+    }
 };
 
 }  // namespace batchai::base

@@ -87,7 +87,8 @@ struct ImageLibrary {
 template <>
 struct batchai::base::RecordOf<batchai::node::BundleManifest> {
     using Manifest = batchai::node::BundleManifest;
-    static constexpr auto fields =
-        std::tuple{field("glibc", &Manifest::glibc), field("pmix", &Manifest::pmix),
-                   field("machine", &Manifest::machine)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("glibc", &Manifest::glibc), field("pmix", &Manifest::pmix),
+                          field("machine", &Manifest::machine)};
+    }
 };

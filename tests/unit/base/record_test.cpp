@@ -56,20 +56,24 @@ struct WordsOf<Colouring> {
 
 template <>
 struct RecordOf<Wheel> {
-    static constexpr auto fields =
-        std::tuple{field("spokes", &Wheel::spokes).within(3, 99), field("mended", &Wheel::mended)};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("spokes", &Wheel::spokes).within(3, 99),
+                          field("mended", &Wheel::mended)};
+    }
 };
 
 template <>
 struct RecordOf<Cart> {
-    static constexpr auto fields = std::tuple{field("name", &Cart::name),
-                                              field("covered", &Cart::covered),
-                                              field("tripMinutes", &Cart::trip).within(0),
-                                              field("colouring", &Cart::colouring),
-                                              field("wheels", &Cart::wheels),
-                                              field("labels", &Cart::labels),
-                                              field("spare", &Cart::spare),
-                                              field("load", &Cart::load).or_missing()};
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("name", &Cart::name),
+                          field("covered", &Cart::covered),
+                          field("tripMinutes", &Cart::trip).within(0),
+                          field("colouring", &Cart::colouring),
+                          field("wheels", &Cart::wheels),
+                          field("labels", &Cart::labels),
+                          field("spare", &Cart::spare),
+                          field("load", &Cart::load).or_missing()};
+    }
 };
 
 namespace {

@@ -35,8 +35,7 @@ void fill(T& value, const std::string& text) {
             if constexpr (std::is_same_v<std::decay_t<decltype(member)>, int>)
                 member = std::max(member, static_cast<int>(std::max<std::int64_t>(field.least, 0)));
         };
-        std::apply([&](const auto&... fields) { (fill_field(fields), ...); },
-                   base::RecordOf<T>::fields);
+        std::apply([&](const auto&... fields) { (fill_field(fields), ...); }, base::fields_of<T>);
     }
 }
 

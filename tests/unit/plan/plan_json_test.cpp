@@ -60,7 +60,7 @@ class PlanMaker {
                 draw(value.emplace_back());
         } else {
             std::apply([&](const auto&... fields) { (draw_field(value, fields), ...); },
-                       base::RecordOf<T>::fields);
+                       base::fields_of<T>);
         }
     }
 
