@@ -301,7 +301,7 @@ Judgement nodes_up(const ClusterFacts& facts) {
             .remedy = "see \"sinfo -R\""};
 }
 
-constexpr std::array<Check<ClusterFacts>, 17> table{{
+constexpr std::array<Check<ClusterFacts>, 17> cluster_table{{
     {"slurm.version", "the version of Slurm",
      "The plugin is written for Slurm 22.05 and newer. It must be built for the minor version that "
      "the cluster runs.",
@@ -358,7 +358,7 @@ constexpr std::array<Check<ClusterFacts>, 17> table{{
 }  // namespace
 
 std::span<const Check<ClusterFacts>> cluster_checks() {
-    return table;
+    return cluster_table;
 }
 
 }  // namespace batchai::admin

@@ -394,7 +394,7 @@ Judgement control_groups(const HostFacts& facts) {
                                  facts.kernel)};
 }
 
-constexpr std::array<Check<HostFacts>, 23> table{{
+constexpr std::array<Check<HostFacts>, 23> host_table{{
     {"plugin.line", "the line of plugstack.conf that loads the plugin",
      "Slurm loads batchai.so only if exactly one line says so. \"required\" would make Slurm "
      "refuse "
@@ -464,7 +464,7 @@ constexpr std::array<Check<HostFacts>, 23> table{{
 }  // namespace
 
 std::span<const Check<HostFacts>> host_checks() {
-    return table;
+    return host_table;
 }
 
 }  // namespace batchai::admin

@@ -11,6 +11,10 @@
 
 namespace batchai::base {
 
+// Bytes in a mebibyte and in a gibibyte, for texts.
+inline constexpr double mebi = 1024.0 * 1024.0;
+inline constexpr double gibi = 1024.0 * mebi;
+
 // Returns the Damerau-Levenshtein distance (optimal string alignment) in bytes, case-sensitively.
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 
@@ -38,6 +42,12 @@ template <typename Number>
 
 [[nodiscard]] std::string lower(std::string_view text);
 [[nodiscard]] std::string upper(std::string_view text);
+
+// Returns whether this is a control character of ASCII.
+[[nodiscard]] constexpr bool is_control(char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte < 0x20 || byte == 0x7F;
+}
 
 // Returns one word for a POSIX shell: unchanged if it has only safe characters, else in single
 // quotes.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "base/timestamp.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <ctime>
@@ -15,6 +16,10 @@ using std::chrono::seconds;
 
 Time now() {
     return std::chrono::time_point_cast<microseconds>(std::chrono::system_clock::now());
+}
+
+double seconds_between(Time from, Time to) {
+    return std::max(0.0, std::chrono::duration<double>(to - from).count());
 }
 
 namespace {

@@ -12,6 +12,9 @@ using Time = std::chrono::time_point<std::chrono::system_clock, std::chrono::mic
 
 [[nodiscard]] Time now();
 
+// Returns 0 if `to` is before `from`.
+[[nodiscard]] double seconds_between(Time from, Time to);
+
 // Returns a time as "2018-06-21T17:15:18.288000+00:00", the form of the Azure CLI. It is always UTC
 // and always has six digits.
 [[nodiscard]] std::string to_iso8601(Time time);

@@ -11,12 +11,12 @@ namespace batchai::node {
 
 namespace {
 
-constexpr std::size_t file_limit = 1UL << 20U;
+constexpr std::size_t secrets_limit = 1UL << 20U;
 
 }  // namespace
 
 base::Result<std::string> read_private_file(const std::string& path) {
-    return base::read_private_file(path, file_limit);
+    return base::read_private_file(path, secrets_limit);
 }
 
 base::Result<std::vector<plan::Variable>> read_secrets(const std::string& job_directory,

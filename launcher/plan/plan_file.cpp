@@ -16,18 +16,18 @@ namespace batchai::plan {
 
 namespace {
 
-constexpr std::string_view schema = "batchai-plan/v3";
+constexpr std::string_view plan_schema = "batchai-plan/v3";
 // Variables can be long; everything that the launcher itself writes stays far below this limit.
-constexpr std::size_t size_limit = 16UL << 20U;
+constexpr std::size_t plan_limit = 16UL << 20U;
 
 }  // namespace
 
 std::string to_json(const Plan& plan) {
-    return base::to_record(plan, schema);
+    return base::to_record(plan, plan_schema);
 }
 
 base::Result<Plan> plan_from_json(std::string_view text) {
-    return base::from_record<Plan>(text, schema, {}, base::UnknownKeys::refused)
+    return base::from_record<Plan>(text, plan_schema, {}, base::UnknownKeys::refused)
         .map_error([](const base::Error& fault) {
             return base::Error{.what = "this is not a plan of this release: " + fault.what,
                                .where = {},
@@ -37,7 +37,7 @@ base::Result<Plan> plan_from_json(std::string_view text) {
 
 base::Result<Plan> read_plan(const std::string& path, const std::string& digest,
                              std::optional<int> array_task) {
-    auto text = base::read_file(path, size_limit);
+    auto text = base::read_file(path, plan_limit);
     if (!text) {
         text.error().hint =
             "the job's directory must be on a file system that every node sees; BATCHAI_HOME moves "

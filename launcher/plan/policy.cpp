@@ -22,7 +22,7 @@ namespace batchai::plan {
 
 namespace {
 
-constexpr std::string_view node_count = "/properties/nodeCount";
+constexpr std::string_view node_count_pointer = "/properties/nodeCount";
 constexpr std::string_view wall_clock_time = "/properties/constraints/maxWallClockTime";
 constexpr std::string_view image_pointer =
     "/properties/containerSettings/imageSourceRegistry/image";
@@ -47,7 +47,7 @@ void check_limits(Planning& planning, std::string_view vm_size) {
     const Allocation& allocation = planning.plan.allocation;
     if (limits.nodes && allocation.nodes > *limits.nodes)
         planning.findings.add(
-            Finding::against_policy, node_count,
+            Finding::against_policy, node_count_pointer,
             fmt::format("the job asks for {} nodes{}; this site lets {} use at most {} in a job",
                         allocation.nodes, of_size(vm_size), user, *limits.nodes),
             fmt::format("lower \"nodeCount\" to {}, or ask the admin", *limits.nodes));

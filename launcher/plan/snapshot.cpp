@@ -17,7 +17,7 @@ namespace batchai::plan {
 
 namespace {
 
-constexpr std::string_view root = "/properties/snapshot";
+constexpr std::string_view snapshot_key = "/properties/snapshot";
 constexpr std::string_view directory_key = "/properties/snapshot/directory";
 
 // A path of the job file, and the key that it is at.
@@ -59,7 +59,7 @@ std::optional<std::string> on_this_host(const Planning& planning, const std::str
     return normalized(fmt::format("{}/{}", place.mount->source, place.rest));
 }
 
-std::string parent_of(const std::string& path) {
+std::string directory_of(const std::string& path) {
     const std::size_t slash = path.rfind('/');
     return slash == 0 ? "/" : path.substr(0, slash);
 }
@@ -81,7 +81,7 @@ std::string source_of(Planning& planning, const job::SnapshotSettings& wanted) {
                         path);
     } else if (const auto script = script_of(planning.spec.toolkit)) {
         pointer = script->pointer;
-        path = parent_of(
+        path = directory_of(
             absolute(planning.scope.expand(script->text).text, submission.working_directory));
     }
     const auto host = on_this_host(planning, path);
@@ -122,7 +122,7 @@ void plan_snapshot(Planning& planning) {
     snapshot.max_bytes = memory_bytes(wanted.max_size);
     snapshot.max_files = wanted.max_files;
     if (snapshot.max_bytes > most_bytes)
-        planning.findings.add(Finding::bad_snapshot, fmt::format("{}/maxSize", root),
+        planning.findings.add(Finding::bad_snapshot, fmt::format("{}/maxSize", snapshot_key),
                               "\"maxSize\" is more than 1024 GiB",
                               "keep data out of the directory, or name it in \"exclude\"");
     const auto& container = planning.plan.container;

@@ -16,12 +16,12 @@ namespace batchai::plan {
 
 namespace {
 
-constexpr std::string_view root = "/properties/software";
+constexpr std::string_view software_key = "/properties/software";
 
 // Returns a directory that the job's processes see, or an empty string after it has reported a
 // fault.
 std::string directory(Planning& planning, std::string_view key, const std::string& text) {
-    const std::string pointer = fmt::format("{}/{}", root, key);
+    const std::string pointer = fmt::format("{}/{}", software_key, key);
     const std::string path =
         normalized(planning.expand(below_home(text, planning.submission.home), pointer));
     if (path.starts_with('/') && !has_parent_component(path)) return path;

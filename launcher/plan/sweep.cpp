@@ -141,7 +141,7 @@ namespace {
 
 constexpr std::string_view sweep_pointer = "/properties/sweep";
 
-void define(Planning& planning, std::string name, std::string value) {
+void define_parameter(Planning& planning, std::string name, std::string value) {
     planning.scope.set(name, value);
     planning.plan.environment.push_back({std::move(name), std::move(value)});
 }
@@ -173,9 +173,9 @@ void plan_sweep_array(Planning& planning) {
 void plan_sweep_variables(Planning& planning) {
     if (!planning.sweep) return;
     const std::string& uuid = planning.plan.identity.uuid;
-    define(planning, std::string(sweep_point_variable), sweep_placeholder(uuid, {}));
+    define_parameter(planning, std::string(sweep_point_variable), sweep_placeholder(uuid, {}));
     for (const std::string& parameter : planning.sweep->parameters)
-        define(planning, sweep_variable(parameter), sweep_placeholder(uuid, parameter));
+        define_parameter(planning, sweep_variable(parameter), sweep_placeholder(uuid, parameter));
 }
 
 bool Planning::refuse_sweep_in_path(std::string_view text, std::string_view pointer) {

@@ -14,18 +14,18 @@ namespace batchai::plan {
 
 namespace {
 
-constexpr std::string_view schema = "batchai-sweep/v1";
+constexpr std::string_view sweep_schema = "batchai-sweep/v1";
 // A job file has at most 1 MiB, but a grid repeats its values.
-constexpr std::size_t size_limit = 64UL << 20U;
+constexpr std::size_t sweep_limit = 64UL << 20U;
 
 }  // namespace
 
 std::string to_json(const Sweep& sweep) {
-    return base::to_record(sweep, schema);
+    return base::to_record(sweep, sweep_schema);
 }
 
 base::Result<Sweep> sweep_from_json(std::string_view text) {
-    auto sweep = TRY(base::from_record<Sweep>(text, schema));
+    auto sweep = TRY(base::from_record<Sweep>(text, sweep_schema));
     const bool whole = std::all_of(sweep.points.begin(), sweep.points.end(), [&](const auto& p) {
         return p.size() == sweep.parameters.size();
     });
@@ -36,7 +36,7 @@ base::Result<Sweep> sweep_from_json(std::string_view text) {
 base::Result<Sweep> read_sweep(const Plan& plan) {
     const std::string path = record::JobFiles(plan.directories.plan_directory).sweep().string();
     if (!plan.sweep) return base::fail("the job is not a sweep", plan.identity.job);
-    const auto text = TRY(base::read_file(path, size_limit));
+    const auto text = TRY(base::read_file(path, sweep_limit));
     if (base::sha256_hex(text) != plan.sweep->digest)
         return base::fail("has changed since the job was submitted", path, "submit the job again");
     auto sweep = sweep_from_json(text);

@@ -14,7 +14,7 @@ namespace batchai::record {
 
 namespace {
 
-constexpr std::string_view schema = "batchai-attempt/v1";
+constexpr std::string_view attempt_schema = "batchai-attempt/v1";
 
 // Returns the numbers of a job's attempts, in order.
 std::vector<int> numbers(const JobFiles& files) {
@@ -48,7 +48,7 @@ bool Attempt::program_began() const {
 }
 
 std::string to_json(const Attempt& attempt) {
-    return base::to_record(attempt, schema);
+    return base::to_record(attempt, attempt_schema);
 }
 
 base::Value to_value(const Software& software) {
@@ -56,7 +56,7 @@ base::Value to_value(const Software& software) {
 }
 
 base::Result<Attempt> attempt_from_json(std::string_view text) {
-    return base::from_record<Attempt>(text, schema).map_error([](base::Error fault) {
+    return base::from_record<Attempt>(text, attempt_schema).map_error([](base::Error fault) {
         fault.what = "the attempt's record is damaged: " + fault.what;
         return fault;
     });

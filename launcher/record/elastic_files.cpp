@@ -28,7 +28,7 @@ struct RanksLeft {
 constexpr std::string_view update_schema = "batchai-hosts-update/v1";
 constexpr std::string_view left_schema = "batchai-ranks-left/v1";
 constexpr std::string_view resize_schema = "batchai-resize-request/v1";
-constexpr std::size_t file_limit = 1UL << 16U;
+constexpr std::size_t elastic_file_limit = 1UL << 16U;
 constexpr mode_t only_for_the_user = 0600;
 constexpr mode_t directory_of_the_user = 0700;
 
@@ -43,7 +43,7 @@ base::Result<void> announce(const JobFiles& files, const HostsUpdate& update) {
 
 bool ranks_have_left(const JobFiles& files, const std::string& start) {
     if (!base::check_own_directory(files.elastic().string())) return false;
-    const auto text = base::read_file(files.ranks_left(), file_limit);
+    const auto text = base::read_file(files.ranks_left(), elastic_file_limit);
     if (!text) return false;
     const auto left = base::from_record<RanksLeft>(*text, left_schema);
     return left && left->start == start;
@@ -75,7 +75,7 @@ base::Result<std::optional<ResizeRequest>> take_resize_request(const JobFiles& f
         if (errno == ENOENT) return std::optional<ResizeRequest>();
         return base::system_error("read", path);
     }
-    const auto text = base::read_file(taken, file_limit);
+    const auto text = base::read_file(taken, elastic_file_limit);
     std::error_code ignored;
     std::filesystem::remove(taken, ignored);
     if (!text) return tl::unexpected(text.error());

@@ -25,8 +25,8 @@ constexpr std::string_view ready_word = "ready";
 constexpr std::string_view end_word = "end";
 
 // A reader looks at the end of a longer file, which has some ten thousand steps.
-constexpr std::size_t file_limit = 2UL << 20U;
-constexpr std::size_t most_files = 65536;
+constexpr std::size_t node_log_limit = 2UL << 20U;
+constexpr std::size_t most_node_logs = 65536;
 
 }  // namespace
 
@@ -84,10 +84,10 @@ std::vector<NodeStep> node_steps(const JobFiles& job) {
     for (const auto& entry : fs::directory_iterator(job.node_logs(), error)) {
         const std::string name = entry.path().filename().string();
         if (!name.ends_with(JobFiles::node_steps_ending)) continue;
-        if (++files > most_files) break;
+        if (++files > most_node_logs) break;
         const base::FileDescriptor file(
             open(entry.path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-        const std::string text = base::end_of_file(file, 0, file_limit);
+        const std::string text = base::end_of_file(file, 0, node_log_limit);
         auto steps = node_steps_in(text, std::string_view(name).substr(
                                              0, name.size() - JobFiles::node_steps_ending.size()));
         std::move(steps.begin(), steps.end(), std::back_inserter(all));

@@ -20,7 +20,7 @@ namespace batchai::record {
 
 namespace {
 
-constexpr std::string_view schema = "batchai-ranks/v1";
+constexpr std::string_view ranks_schema = "batchai-ranks/v1";
 
 }  // namespace
 
@@ -74,12 +74,12 @@ RankPlaces places_of_ranks(const std::vector<std::string>& nodes, int ranks,
 
 base::Result<void> write_rank_places(const JobFiles& files, std::string_view start,
                                      const RankPlaces& places) {
-    return base::write_atomically(files.rank_places(start), base::to_record(places, schema));
+    return base::write_atomically(files.rank_places(start), base::to_record(places, ranks_schema));
 }
 
 base::Result<RankPlaces> read_rank_places(const JobFiles& files, std::string_view start) {
     const std::string path = files.rank_places(start).string();
-    return base::from_record<RankPlaces>(TRY(base::read_file(path)), schema)
+    return base::from_record<RankPlaces>(TRY(base::read_file(path)), ranks_schema)
         .map_error([&](base::Error fault) {
             fault.what = "the record of the ranks is damaged: " + fault.what;
             fault.where = path;
@@ -99,7 +99,7 @@ void put(char*& to, Number number) {
 }
 
 template <typename Number>
-Number take(const char*& from) {
+Number little_endian(const char*& from) {
     Number number = 0;
     for (std::size_t i = 0; i < sizeof number; ++i)
         number |= static_cast<Number>(static_cast<unsigned char>(*from++)) << (8U * i);
@@ -122,11 +122,11 @@ std::array<char, piece_bytes> encode(const Piece& piece) {
 Piece decode_piece(const std::array<char, piece_bytes>& bytes) {
     const char* from = bytes.data();
     Piece piece;
-    piece.time =
-        base::Time(std::chrono::microseconds(static_cast<std::int64_t>(take<std::uint64_t>(from))));
-    piece.offset = take<std::uint64_t>(from);
-    piece.length = take<std::uint32_t>(from);
-    const auto source = take<std::uint32_t>(from);
+    piece.time = base::Time(
+        std::chrono::microseconds(static_cast<std::int64_t>(little_endian<std::uint64_t>(from))));
+    piece.offset = little_endian<std::uint64_t>(from);
+    piece.length = little_endian<std::uint32_t>(from);
+    const auto source = little_endian<std::uint32_t>(from);
     piece.rank = source >> 1U;
     piece.stream = (source & 1U) != 0 ? RankStream::error : RankStream::output;
     return piece;

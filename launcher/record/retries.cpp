@@ -11,7 +11,7 @@ namespace batchai::record {
 
 namespace {
 
-constexpr std::string_view schema = "batchai-retries/v1";
+constexpr std::string_view retries_schema = "batchai-retries/v1";
 
 }  // namespace
 
@@ -21,7 +21,7 @@ base::Result<std::optional<RetryCount>> read_retry_count(const JobFiles& files) 
     if (!text && text.error().exit_code == base::ExitCode::not_found)
         return std::optional<RetryCount>();
     if (!text) return tl::unexpected(text.error());
-    auto count = base::from_record<RetryCount>(*text, schema);
+    auto count = base::from_record<RetryCount>(*text, retries_schema);
     if (!count) {
         count.error().where = path.string();
         return tl::unexpected(count.error());
@@ -32,7 +32,7 @@ base::Result<std::optional<RetryCount>> read_retry_count(const JobFiles& files) 
 base::Result<void> write_retry_count(const JobFiles& files, const RetryCount& count) {
     // This is the first file of a task of an array job.
     TRY(base::make_directories(files.directory()));
-    return base::write_atomically(files.retries(), base::to_record(count, schema));
+    return base::write_atomically(files.retries(), base::to_record(count, retries_schema));
 }
 
 }  // namespace batchai::record

@@ -11,12 +11,13 @@ namespace batchai::record {
 
 namespace {
 
-constexpr std::string_view schema = "batchai-snapshot/v1";
+constexpr std::string_view snapshot_schema = "batchai-snapshot/v1";
 
 }  // namespace
 
 base::Result<void> write_snapshot(const JobFiles& files, const Snapshot& snapshot) {
-    return base::write_atomically(files.snapshot_record(), base::to_record(snapshot, schema), 0600);
+    return base::write_atomically(files.snapshot_record(),
+                                  base::to_record(snapshot, snapshot_schema), 0600);
 }
 
 base::Result<std::optional<Snapshot>> read_snapshot(const JobFiles& files) {
@@ -25,7 +26,7 @@ base::Result<std::optional<Snapshot>> read_snapshot(const JobFiles& files) {
     if (!text && text.error().exit_code == base::ExitCode::not_found)
         return std::optional<Snapshot>();
     if (!text) return tl::unexpected(text.error());
-    auto snapshot = base::from_record<Snapshot>(*text, schema);
+    auto snapshot = base::from_record<Snapshot>(*text, snapshot_schema);
     if (!snapshot) {
         snapshot.error().where = path.string();
         return tl::unexpected(snapshot.error());

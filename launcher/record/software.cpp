@@ -11,6 +11,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
+#include "record/task_reports.hpp"
 
 namespace batchai::record {
 
@@ -23,10 +24,6 @@ constexpr std::size_t changes_limit = 512UL << 10U;
 constexpr std::size_t log_limit = 16UL << 10U;
 constexpr std::size_t log_lines = 30;
 constexpr std::string_view job_key = "slurmJobId=";
-
-std::string file_of(const fs::path& path, int task, std::string_view ending) {
-    return fmt::format("{}.{}.{}", path.string(), task, ending);
-}
 
 // Functions that are exported have names such as "BASH_FUNC_module%%".
 bool is_name(std::string_view name) {
@@ -58,7 +55,7 @@ std::string value_in(const base::Environment& entries, std::string_view name) {
 }
 
 std::vector<std::string> log_of(const fs::path& path, int task) {
-    const auto text = base::read_file(file_of(path, task, "log"), 64UL << 20U);
+    const auto text = base::read_file(task_file(path, task, "log"), 64UL << 20U);
     if (!text) return {};
     std::vector<std::string> lines;
     const std::string_view all = *text;
@@ -90,16 +87,16 @@ Software software_of(const base::Environment& facts) {
 std::optional<SoftwareReport> software_report(const fs::path& path, int task) {
     SoftwareReport report;
     report.log = log_of(path, task);
-    if (const auto fault = base::read_file(file_of(path, task, "fault"), log_limit);
+    if (const auto fault = base::read_file(task_file(path, task, "fault"), log_limit);
         fault && !base::trim(*fault).empty()) {
         report.fault = base::printable(base::trim(*fault));
         return report;
     }
-    const auto facts = base::read_file(file_of(path, task, "facts"), log_limit);
+    const auto facts = base::read_file(task_file(path, task, "facts"), log_limit);
     if (!facts) return std::nullopt;
     const base::Environment known = entries_in(*facts);
     if (value_in(known, "done").empty()) return std::nullopt;
-    const auto text = base::read_file(file_of(path, task, "env"), changes_limit);
+    const auto text = base::read_file(task_file(path, task, "env"), changes_limit);
     if (!text) {
         report.fault = fmt::format("the variables cannot be read: {}", text.error().what);
         return report;

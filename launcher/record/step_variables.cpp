@@ -10,7 +10,7 @@ namespace batchai::record {
 
 namespace {
 
-constexpr std::size_t file_limit = 1UL << 20U;
+constexpr std::size_t variables_limit = 1UL << 20U;
 
 }  // namespace
 
@@ -25,7 +25,7 @@ base::Result<void> write_step_variables(const JobFiles& files, const base::Envir
 
 base::Result<base::Environment> read_step_variables(const JobFiles& files) {
     base::Environment variables;
-    const auto text = TRY(base::read_file(files.step_variables(), file_limit));
+    const auto text = TRY(base::read_file(files.step_variables(), variables_limit));
     for (const std::string_view entry : base::split(text, '\0')) {
         if (entry.find('=') != std::string_view::npos) variables.emplace_back(entry);
     }

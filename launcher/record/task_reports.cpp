@@ -15,26 +15,26 @@
 
 namespace batchai::record {
 
+std::string task_file(const fs::path& path, int task, std::string_view ending) {
+    return fmt::format("{}.{}.{}", path.string(), task, ending);
+}
+
 namespace {
 
 namespace fs = std::filesystem;
 
 constexpr std::size_t report_limit = 1UL << 20U;
 
-std::string file_of(const fs::path& path, int task, std::string_view ending) {
-    return fmt::format("{}.{}.{}", path.string(), task, ending);
-}
-
 std::optional<std::string> text_of(const fs::path& path, int task, std::string_view ending) {
     if (path.empty()) return std::nullopt;
-    const auto text = base::read_file(file_of(path, task, ending), report_limit);
+    const auto text = base::read_file(task_file(path, task, ending), report_limit);
     if (!text || base::trim(*text).empty()) return std::nullopt;
     return std::string(base::trim(*text));
 }
 
 template <typename Report>
 base::Result<Report> read(const fs::path& path, int task, std::string_view schema) {
-    const std::string file = file_of(path, task, "json");
+    const std::string file = task_file(path, task, "json");
     const std::string text = TRY(base::read_file(file, report_limit));
     auto report = base::from_record<Report>(text, schema);
     if (!report) report.error().where = file;
@@ -74,7 +74,7 @@ std::optional<HealthReport> health_report(const fs::path& path, int task) {
 }
 
 base::Result<void> write_health_report(const fs::path& path, int task, const HealthReport& report) {
-    return base::write_atomically(file_of(path, task, "json"),
+    return base::write_atomically(task_file(path, task, "json"),
                                   base::to_record(report, health_schema));
 }
 

@@ -19,6 +19,10 @@
 // no report, and only rank_failure() says why there is none.
 namespace batchai::record {
 
+// The file of a task: "PATH.TASK.ENDING".
+[[nodiscard]] std::string task_file(const std::filesystem::path& path, int task,
+                                    std::string_view ending);
+
 // Returns why the plugin did not let the task run, if it has reported that.
 [[nodiscard]] std::optional<std::string> refusal(const std::filesystem::path& path, int task);
 

@@ -22,13 +22,13 @@ namespace fs = std::filesystem;
 
 // A file of a node has at most this size. The interval of the samples grows, so that a file of 64
 // ranks takes years to get there.
-constexpr std::size_t file_limit = 8UL << 20U;
+constexpr std::size_t usage_limit = 8UL << 20U;
 // Once the file of live samples has this size, it begins again.
 constexpr std::size_t live_limit = 64UL << 10U;
 // What a reader looks at to find the last samples of a file.
 constexpr std::size_t newest_bytes = 128UL << 10U;
 // An attempt has no more files than this.
-constexpr std::size_t most_files = 65536;
+constexpr std::size_t most_usage_files = 65536;
 
 struct UsageFile {
     std::string step;
@@ -69,8 +69,7 @@ std::optional<UsageFile> usage_file(std::string_view name, std::string_view endi
 }
 
 // Returns the files of the attempt that have this ending.
-std::vector<UsageFile> files_ending_in(const JobFiles& files, int attempt,
-                                       std::string_view ending) {
+std::vector<UsageFile> usage_files(const JobFiles& files, int attempt, std::string_view ending) {
     std::vector<UsageFile> out;
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(files.attempts(), error)) {
@@ -78,7 +77,7 @@ std::vector<UsageFile> files_ending_in(const JobFiles& files, int attempt,
         const auto file = usage_file(name, ending);
         if (!file || attempt_of_step(file->step) != attempt) continue;
         out.push_back(*file);
-        if (out.size() >= most_files) break;
+        if (out.size() >= most_usage_files) break;
     }
     std::sort(out.begin(), out.end());
     return out;
@@ -121,9 +120,9 @@ void keep_newest(NodeUsage& usage) {
 
 std::vector<NodeUsage> usage_of_attempt(const JobFiles& files, int attempt, std::size_t most) {
     std::vector<NodeUsage> out;
-    for (const UsageFile& file : files_ending_in(files, attempt, JobFiles::usage_ending)) {
+    for (const UsageFile& file : usage_files(files, attempt, JobFiles::usage_ending)) {
         NodeUsage usage = read_usage(file, files.usage(file.step, file.number, file.node),
-                                     file_limit + live_limit, most);
+                                     usage_limit + live_limit, most);
         if (!usage.samples.empty()) out.push_back(std::move(usage));
     }
     return out;
@@ -132,13 +131,13 @@ std::vector<NodeUsage> usage_of_attempt(const JobFiles& files, int attempt, std:
 std::vector<NodeUsage> newest_usage(const JobFiles& files, int attempt) {
     std::map<UsageFile, NodeUsage> found;
     constexpr std::size_t all = newest_bytes;  // more lines than the bytes can have
-    for (const UsageFile& file : files_ending_in(files, attempt, JobFiles::usage_ending)) {
+    for (const UsageFile& file : usage_files(files, attempt, JobFiles::usage_ending)) {
         NodeUsage usage =
             read_usage(file, files.usage(file.step, file.number, file.node), newest_bytes, all);
         keep_newest(usage);
         if (!usage.samples.empty()) found.emplace(file, std::move(usage));
     }
-    for (const UsageFile& file : files_ending_in(files, attempt, JobFiles::live_usage_ending)) {
+    for (const UsageFile& file : usage_files(files, attempt, JobFiles::live_usage_ending)) {
         NodeUsage live = read_usage(file, files.live_usage(file.step, file.number, file.node),
                                     live_limit * 2, all);
         keep_newest(live);
@@ -159,7 +158,7 @@ std::vector<NodeUsage> newest_usage(const JobFiles& files, int attempt) {
 namespace {
 
 void remove_files(const JobFiles& files, int attempt, std::string_view ending) {
-    for (const UsageFile& file : files_ending_in(files, attempt, ending)) {
+    for (const UsageFile& file : usage_files(files, attempt, ending)) {
         std::error_code ignored;
         fs::remove(ending == JobFiles::usage_ending
                        ? files.usage(file.step, file.number, file.node)
@@ -234,7 +233,7 @@ void UsageWriter::begin(const UsageHead& head) {
 }
 
 void UsageWriter::add(const UsageSample& sample) {
-    if (!file_.valid() || written_ >= file_limit) return;
+    if (!file_.valid() || written_ >= usage_limit) return;
     std::string line = usage_line(sample, head_, SampleDetail::record);
     if (torn_) line.insert(0, 1, '\n');
     const std::size_t count = base::write_until_error(file_.get(), line);

@@ -17,7 +17,7 @@ namespace batchai::record {
 
 namespace {
 
-constexpr std::string_view schema = "batchai-usage/v1";
+constexpr std::string_view usage_schema = "batchai-usage/v1";
 // No line has more ranks or GPUs than this.
 constexpr std::size_t most_items = 4096;
 
@@ -40,7 +40,7 @@ std::string or_dash(const std::optional<Number>& number, std::int64_t unit = 1) 
 }  // namespace
 
 std::string usage_line(const UsageHead& head) {
-    return fmt::format("{} start={} interval={} cpus={} memory={}\n", schema,
+    return fmt::format("{} start={} interval={} cpus={} memory={}\n", usage_schema,
                        base::to_iso8601(head.start), head.interval, head.cpus,
                        in_units(head.memory, mebi));
 }
@@ -173,7 +173,7 @@ bool for_each_pair(const std::vector<std::string_view>& words, const Take& take_
 
 std::optional<UsageHead> head_in(std::string_view line) {
     const auto words = base::split(line, ' ');
-    if (words.front() != schema) return std::nullopt;
+    if (words.front() != usage_schema) return std::nullopt;
     UsageHead head;
     bool has_start = false;
     const bool good = for_each_pair(words, [&](std::string_view key, std::string_view value) {

@@ -41,7 +41,7 @@ enum class When {
     at_the_end,  // once, however the attempt has ended
 };
 
-struct Row {
+struct PhaseRow {
     std::string_view name;
     When when;
     bool (*wanted)(const Context&);
@@ -49,12 +49,12 @@ struct Row {
 };
 
 template <typename Phase>
-constexpr Row row(When when) {
+constexpr PhaseRow row(When when) {
     return {.name = Phase::name, .when = when, .wanted = &Phase::wanted, .run = &Phase::run};
 }
 
 // The phases in the order in which they run.
-constexpr std::array rows{
+constexpr std::array phase_rows{
     row<Outputs>(When::once),          //
     row<Health>(When::once),           //
     row<Image>(When::once),            //
@@ -70,7 +70,7 @@ constexpr std::array rows{
 };
 
 // Runs a phase and writes its begin and end into the record. No other code does that.
-std::optional<Ending> carry_out(const Row& phase, Context& context, Journal& journal) {
+std::optional<Ending> carry_out(const PhaseRow& phase, Context& context, Journal& journal) {
     journal.begin_phase(phase.name);
     PhaseEnd end = phase.run(context);
     journal.end_phase(end.exit_code);
@@ -92,15 +92,16 @@ Ending too_late_for(std::string_view phase) {
 
 std::optional<Ending> until_the_ranks_end(Context& context, Journal& journal, SlurmCalls slurm) {
     ElasticStarts elastic(context, journal, std::move(slurm));
-    const auto* const first_of_a_start = std::find_if(
-        rows.begin(), rows.end(), [](const Row& row) { return row.when == When::each_start; });
-    for (const auto* phase = rows.begin(); phase != rows.end();) {
+    const auto* const first_of_a_start =
+        std::find_if(phase_rows.begin(), phase_rows.end(),
+                     [](const PhaseRow& row) { return row.when == When::each_start; });
+    for (const auto* phase = phase_rows.begin(); phase != phase_rows.end();) {
         std::optional<Ending> ending;
         if (phase->when != When::at_the_end && phase->wanted(context)) {
             if (context.plan.checkpoint && context.steps.end_is_near())
                 return too_late_for(phase->name);
             // The watch reads the record, which exists once the first phase has begun.
-            if (phase != rows.begin()) elastic.watch_first_node();
+            if (phase != phase_rows.begin()) elastic.watch_first_node();
             ending = carry_out(*phase, context, journal);
         }
         if (!ending)
@@ -145,7 +146,7 @@ int run_attempt(Context& context, Journal& journal, const slurm::Client& slurm, 
     // The record and Slurm's log of the job may be on a disk that is full.
     if (!well) context.log.master("the job has failed: " + sentence_of(*ending));
     context.log.all_nodes(fmt::format("the job has ended with exit code {}", exit_code));
-    for (const Row& phase : rows) {
+    for (const PhaseRow& phase : phase_rows) {
         if (phase.when == When::at_the_end && phase.wanted(context))
             (void)carry_out(phase, context, journal);
     }

@@ -23,7 +23,7 @@ namespace {
 
 constexpr mode_t others_may_write = S_IWGRP | S_IWOTH;
 
-base::Result<struct stat> status_of(int descriptor, const std::string& path) {
+base::Result<struct stat> file_status(int descriptor, const std::string& path) {
     struct stat status {};
     if (fstat(descriptor, &status) != 0) return base::fail(std::strerror(errno), path);
     return status;
@@ -31,7 +31,7 @@ base::Result<struct stat> status_of(int descriptor, const std::string& path) {
 
 // Somebody else may have made the directory while they could write to the one above it.
 base::Result<void> check_ours(int descriptor, const std::string& path) {
-    const struct stat status = TRY(status_of(descriptor, path));
+    const struct stat status = TRY(file_status(descriptor, path));
     if (status.st_uid != geteuid())
         return base::fail(
             fmt::format("belongs to user {}, not to you (user {})", status.st_uid, geteuid()), path,
@@ -82,7 +82,7 @@ base::Result<base::FileDescriptor> LogDirectory::open(const std::string& name, i
     base::FileDescriptor file = base::open_beneath(directory_.get(), name, flags | O_NONBLOCK,
                                                    (flags & O_CREAT) != 0 ? 0644 : 0);
     if (!file.valid()) return base::fail(std::strerror(errno), path);
-    if (!S_ISREG(TRY(status_of(file.get(), path)).st_mode))
+    if (!S_ISREG(TRY(file_status(file.get(), path)).st_mode))
         return base::fail("is not a regular file", path);
     return file;
 }

@@ -72,7 +72,7 @@ bool add_resources(std::string_view text, DeviceIndices& into) {
 }
 
 // Returns the value of the word that starts with `key`, such as "GRES=…".
-std::string_view value_of(std::string_view line, std::string_view key) {
+std::string_view word_after(std::string_view line, std::string_view key) {
     for (const std::string_view word : base::split(line, ' ')) {
         if (word.starts_with(key)) return word.substr(key.size());
     }
@@ -87,9 +87,9 @@ base::Result<JobDevices> parse_job_devices(std::string_view text) {
         // Such a line is "     Nodes=h[1-2] CPU_IDs=0-1 Mem=512 GRES=gpu:1(IDX:0)".
         const std::string_view line = base::trim(whole);
         if (!line.starts_with(nodes_key)) continue;
-        const std::string_view gres = value_of(line, gres_key);
+        const std::string_view gres = word_after(line, gres_key);
         if (gres.empty()) continue;
-        const auto nodes = TRY(expand_hostlist(value_of(line, nodes_key)));
+        const auto nodes = TRY(expand_hostlist(word_after(line, nodes_key)));
         for (const std::string& node : nodes) {
             if (!add_resources(gres, devices[node]))
                 return base::fail(fmt::format("\"{}\" does not say which devices", line),

@@ -14,7 +14,7 @@ namespace batchai::slurm {
 
 namespace {
 
-std::string value_of(const Configuration& configuration, std::string_view key) {
+std::string setting(const Configuration& configuration, std::string_view key) {
     const auto found = configuration.find(key);
     return found == configuration.end() || found->second == "(null)" ? std::string()
                                                                      : found->second;
@@ -33,18 +33,18 @@ base::Result<PowerRights> power_rights(
     const Configuration& configuration, unsigned user_id,
     const std::function<base::Result<bool>()>& is_administrator) {
     PowerRights rights;
-    rights.suspend_time = value_of(configuration, "SuspendTime");
-    const std::string timeout = value_of(configuration, "SuspendTimeout");
+    rights.suspend_time = setting(configuration, "SuspendTime");
+    const std::string timeout = setting(configuration, "SuspendTimeout");
     const std::string_view seconds = std::string_view(timeout).substr(0, timeout.find(' '));
     rights.suspend_timeout = std::chrono::seconds(base::number_in<int>(seconds).value_or(0));
     for (const std::string_view key : {"SuspendProgram", "ResumeProgram"}) {
-        if (!value_of(configuration, key).empty()) continue;
+        if (!setting(configuration, key).empty()) continue;
         rights.reason = fmt::format("Slurm has no power saving here ({} is not set)", key);
         return rights;
     }
-    const std::string accounts = value_of(configuration, "AccountingStorageType");
+    const std::string accounts = setting(configuration, "AccountingStorageType");
     const bool keeps_accounts = !accounts.empty() && accounts != "accounting_storage/none";
-    rights.allowed = user_id == 0 || user_id == id_in(value_of(configuration, "SlurmUser")) ||
+    rights.allowed = user_id == 0 || user_id == id_in(setting(configuration, "SlurmUser")) ||
                      (keeps_accounts && TRY(is_administrator()));
     if (!rights.allowed)
         rights.reason = "only an administrator of Slurm may power nodes up and down";

@@ -27,10 +27,10 @@ constexpr std::size_t count_of_fields = 8;
 
 // In these states a job waits, and Slurm may still show the nodes of its last run. Any other state
 // that is not final is one of a job that runs, also those that a later Slurm adds.
-constexpr std::array waits{JobState::pending,     JobState::expediting,
-                           JobState::requeued,    JobState::requeue_hold,
-                           JobState::requeue_fed, JobState::reservation_deleted_hold,
-                           JobState::special_exit};
+constexpr std::array waiting_states{JobState::pending,     JobState::expediting,
+                                    JobState::requeued,    JobState::requeue_hold,
+                                    JobState::requeue_fed, JobState::reservation_deleted_hold,
+                                    JobState::special_exit};
 
 tl::unexpected<base::Error> not_in_allocation(std::string what) {
     return base::fail(std::move(what), "batchai run",
@@ -38,11 +38,12 @@ tl::unexpected<base::Error> not_in_allocation(std::string what) {
                       base::ExitCode::usage);
 }
 
-base::Result<ThisJob> job_of(const std::vector<std::string_view>& fields, uid_t user) {
+base::Result<ThisJob> this_job_of(const std::vector<std::string_view>& fields, uid_t user) {
     const std::string id(fields[0]);
     const auto is_none = [](std::string_view text) { return text.empty() || text == "N/A"; };
     const JobState state = job_state(fields[1]);
-    if (is_final(state) || std::find(waits.begin(), waits.end(), state) != waits.end() ||
+    if (is_final(state) ||
+        std::find(waiting_states.begin(), waiting_states.end(), state) != waiting_states.end() ||
         is_none(fields[7]))
         return not_in_allocation(
             fmt::format("SLURM_JOB_ID names job {}, which does not run: it is {}", id, fields[1]));
@@ -97,7 +98,7 @@ base::Result<ThisJob> read_this_job(std::string_view text, const std::string& jo
         // An empty part follows the last separator.
         if (fields.size() != count_of_fields + 1)
             return base::fail(fmt::format("cannot be understood: {}", line), "squeue");
-        return job_of(fields, user);
+        return this_job_of(fields, user);
     }
     return not_in_allocation(
         fmt::format("SLURM_JOB_ID names job {}, which Slurm does not know", job_id));

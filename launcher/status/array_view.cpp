@@ -12,6 +12,7 @@
 
 #include "base/file.hpp"
 #include "base/parallel.hpp"
+#include "base/record.hpp"
 #include "plan/plan_file.hpp"
 #include "record/job_files.hpp"
 
@@ -197,13 +198,7 @@ base::Value to_value(const slurm::TaskCounts& counts) {
                                {"terminating", counts.terminating}, {"total", counts.total()}};
 }
 
-namespace {
-
-base::Value time_value(const std::optional<base::Time>& time) {
-    return time ? base::Value(base::to_iso8601(*time)) : base::Value();
-}
-
-}  // namespace
+namespace {}  // namespace
 
 base::Value to_value(const std::vector<TaskView>& tasks) {
     base::Value::Array out;
@@ -219,8 +214,8 @@ base::Value to_value(const std::vector<TaskView>& tasks) {
             {"exitCode", code ? base::Value(*code) : base::Value()},
             {"node",
              nodes.empty() ? base::Value() : base::Value(fmt::format("{}", fmt::join(nodes, ",")))},
-            {"startTime", time_value(start_of(task))},
-            {"endTime", time_value(end_of(task))},
+            {"startTime", base::to_value(start_of(task))},
+            {"endTime", base::to_value(end_of(task))},
             {"slurmJobId", slurm ? base::Value(fmt::format("{}_{}", slurm->array_id, task.number))
                                  : base::Value()}});
     }

@@ -182,7 +182,7 @@ constexpr std::size_t longest_read = 128UL << 10U;
 // `batchai run` makes no longer ones.
 constexpr std::size_t longest_piece = 1UL << 20U;
 // A job may have more ranks than a process may have open files.
-constexpr std::size_t most_open = 256;
+constexpr std::size_t most_open_logs = 256;
 // What is printed before the caller may look at other things, such as Ctrl-C.
 constexpr std::uint64_t enough_at_once = 16UL << 20U;
 
@@ -239,7 +239,7 @@ base::FileDescriptor StartReader::open_source(const Key& key) const {
 int StartReader::own(const Key& key, bool fresh) {
     const auto found = open_.find(key);
     if (found != open_.end() && !fresh) return found->second.get();
-    if (found == open_.end() && open_.size() >= most_open) open_.clear();
+    if (found == open_.end() && open_.size() >= most_open_logs) open_.clear();
     return (open_[key] = open_own(key)).get();
 }
 

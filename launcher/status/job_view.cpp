@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/parallel.hpp"
+#include "base/record.hpp"
 #include "cli/output/query.hpp"
 #include "cli/output/terminal.hpp"
 #include "plan/plan.hpp"
@@ -269,10 +270,6 @@ namespace {
 
 using slurm::ExecutionState;
 
-base::Value time_value(const std::optional<base::Time>& time) {
-    return time ? base::Value(base::to_iso8601(*time)) : base::Value();
-}
-
 base::Value detail(const char* name, std::string value) {
     return base::Value::Object{{"name", name}, {"value", std::move(value)}};
 }
@@ -299,10 +296,10 @@ base::Value error_value(const std::string& code, const std::string& message, bas
 base::Value execution_info(const JobView& view) {
     if (view.state == ExecutionState::queued) return nullptr;
     const auto code = view.exit_code();
-    base::Value info = base::Value::Object{{"endTime", time_value(view.end())},
+    base::Value info = base::Value::Object{{"endTime", base::to_value(view.end())},
                                            {"errors", job_errors(view)},
                                            {"exitCode", code ? base::Value(*code) : base::Value()},
-                                           {"startTime", time_value(view.start())}};
+                                           {"startTime", base::to_value(view.start())}};
     if (view.attempt && !view.attempt->warnings.empty())
         info.set("warnings",
                  base::Value::Array(view.attempt->warnings.begin(), view.attempt->warnings.end()));
@@ -312,7 +309,7 @@ base::Value execution_info(const JobView& view) {
 base::Value pending_reason(const slurm::JobStatus& status) {
     const auto words = slurm::pending_reason_in_words(status.reason);
     return base::Value::Object{
-        {"expectedStart", time_value(status.start)},
+        {"expectedStart", base::to_value(status.start)},
         {"hint", words.advice.empty() ? base::Value() : base::Value(words.advice)},
         {"message", words.sentence},
         {"reason", status.reason}};
@@ -396,14 +393,14 @@ base::Result<base::Value> attempts_value(const store::Store& store, const JobVie
         }
         base::Value::Object described{
             {"attempt", attempt.number},
-            {"endTime", time_value(attempt.end)},
+            {"endTime", base::to_value(attempt.end)},
             {"endedBy", std::move(by)},
             {"exitCode", attempt.exit_code ? base::Value(*attempt.exit_code) : base::Value()},
             {"message", std::move(message)},
             {"retry", attempt.retried && !attempt.retried->message.empty()
                           ? base::Value(attempt.retried->message)
                           : base::Value()},
-            {"startTime", time_value(attempt.start)}};
+            {"startTime", base::to_value(attempt.start)}};
         if (attempt.software)
             described.emplace_back("software", record::to_value(*attempt.software));
         out.emplace_back(std::move(described));

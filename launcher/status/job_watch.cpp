@@ -93,7 +93,7 @@ base::Result<JobView> JobWatch::look() {
 
 namespace {
 
-std::string text(const base::Value& value) {
+std::string string_or_empty(const base::Value& value) {
     const auto* string = value.string();
     return string == nullptr ? "" : *string;
 }
@@ -119,12 +119,13 @@ std::string error_lines(const base::Value& errors) {
     std::string out;
     if (errors.array() == nullptr) return out;
     for (const auto& error : *errors.array()) {
-        out += fmt::format("Error message: {}\n", text(error["message"]));
+        out += fmt::format("Error message: {}\n", string_or_empty(error["message"]));
         const auto* details = error["details"].array();
         if (details == nullptr || details->empty()) continue;
         out += "Details:\n";
         for (const auto& detail : *details)
-            out += fmt::format("  {}: {}\n", text(detail["name"]), text(detail["value"]));
+            out += fmt::format("  {}: {}\n", string_or_empty(detail["name"]),
+                               string_or_empty(detail["value"]));
     }
     return out;
 }

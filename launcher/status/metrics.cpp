@@ -31,7 +31,7 @@ std::string escaped(std::string_view text) {
     return out;
 }
 
-std::string number(double value) {
+std::string sample_text(double value) {
     constexpr double largest_whole = 1e15;
     if (std::floor(value) == value && std::abs(value) < largest_whole)
         return fmt::format("{:.0f}", value);
@@ -50,16 +50,12 @@ void MetricsText::add(const Labels& labels, double value, std::string_view suffi
     std::string list;
     for (const auto& [key, text] : labels)
         list += fmt::format("{}{}=\"{}\"", list.empty() ? "" : ",", key, escaped(text));
-    text_ += fmt::format("{}{}{{{}}} {}\n", name_, suffix, list, number(value));
+    text_ += fmt::format("{}{}{{{}}} {}\n", name_, suffix, list, sample_text(value));
 }
 
 namespace {
 
-double seconds_between(base::Time from, base::Time to) {
-    return std::max(0.0, std::chrono::duration<double>(to - from).count());
-}
-
-// The number of periods, and how long they took together.
+// The sample_text of periods, and how long they took together.
 struct Periods {
     double sum = 0;
     double count = 0;
@@ -83,11 +79,11 @@ void add_attempts(base::Time creation_time, const std::vector<record::Attempt>& 
     std::optional<base::Time> waiting = creation_time;
     for (const record::Attempt& attempt : attempts) {
         // It is not known how long a job has waited after an attempt whose end nobody recorded.
-        if (waiting) sums.queue.add(seconds_between(*waiting, attempt.start));
+        if (waiting) sums.queue.add(base::seconds_between(*waiting, attempt.start));
         waiting = attempt.end;
         for (const record::Phase& phase : attempt.phases) {
             if (phase.name == "preparation" && phase.end)
-                sums.preparation.add(seconds_between(phase.start, *phase.end));
+                sums.preparation.add(base::seconds_between(phase.start, *phase.end));
         }
         if (!attempt.end) continue;
         ++sums.attempts[base::word_of(attempt.ended_by.value_or(record::EndedBy::unknown))];

@@ -192,7 +192,7 @@ volatile std::sig_atomic_t foreground_process = 0;
 
 // The terminal sends its signals to srun as well. A signal that somebody has sent to this process
 // alone is passed on.
-void pass_on(int number, siginfo_t* info, void* /*context*/) {
+void pass_on_signal(int number, siginfo_t* info, void* /*context*/) {
     if (info->si_code <= 0 && foreground_process > 0)
         kill(static_cast<pid_t>(foreground_process), number);
 }
@@ -202,7 +202,7 @@ class PassedOnSignals {
   public:
     PassedOnSignals() {
         struct sigaction action {};
-        action.sa_sigaction = pass_on;
+        action.sa_sigaction = pass_on_signal;
         action.sa_flags = SA_SIGINFO | SA_RESTART;
         sigemptyset(&action.sa_mask);
         for (std::size_t i = 0; i < numbers.size(); ++i) {

@@ -9,7 +9,7 @@
 namespace mpi_bridge {
 namespace {
 
-constexpr Seconds longest_abort{2};
+constexpr Seconds longest_pmi2_abort{2};
 
 // One use of the session. Keys cannot be withdrawn, so the keys of each use carry its number.
 class Pmi2Bootstrap final : public Bootstrap {
@@ -52,7 +52,7 @@ class Pmi2Bootstrap final : public Bootstrap {
 
     void abort(int code, const std::string& /*message*/) override {
         (void)session_->tell("abort", {{"isworld", "TRUE"}, {"code", std::to_string(code)}},
-                             Deadline::in(longest_abort));
+                             Deadline::in(longest_pmi2_abort));
     }
 
   private:

@@ -21,7 +21,7 @@
 namespace mpi_bridge {
 namespace {
 
-constexpr Seconds longest_goodbye{2};
+constexpr Seconds longest_pmi2_goodbye{2};
 // slurmstepd answers the first line at once, or never.
 constexpr Seconds longest_greeting{20};
 // How often a thread looks whether another one's request has ended.
@@ -30,7 +30,7 @@ constexpr std::chrono::milliseconds between_looks{5};
 constexpr int slice_milliseconds = 100;
 
 // Never destroyed, because exit handlers of other libraries may come at any time.
-Pmi2Session* the_session = nullptr;
+Pmi2Session* the_pmi2_session = nullptr;
 
 tl::unexpected<Failure> no_answer(const char* what) {
     return fail(MPIB_ERROR_TIMEOUT, std::string("Slurm's PMI-2 server ") + what);
@@ -85,8 +85,8 @@ Done check_socket(int socket) {
                     "close_fds=False");
 }
 
-void leave_at_exit() {
-    if (the_session != nullptr) the_session->leave();
+void leave_pmi2_at_exit() {
+    if (the_pmi2_session != nullptr) the_pmi2_session->leave();
 }
 
 }  // namespace
@@ -102,8 +102,9 @@ Outcome<std::unique_ptr<Pmi2Session>> Pmi2Session::start(int socket, Deadline de
 
 Outcome<Pmi2Session*> Pmi2Session::open(int socket, Deadline deadline) {
     static bool tried = false;
-    if (the_session != nullptr) {
-        if (the_session->owner_ == getpid() && !the_session->left_) return the_session;
+    if (the_pmi2_session != nullptr) {
+        if (the_pmi2_session->owner_ == getpid() && !the_pmi2_session->left_)
+            return the_pmi2_session;
         return fail(MPIB_ERROR_BOOTSTRAP,
                     "this process has left its job step, or was forked by one that joined it");
     }
@@ -115,12 +116,12 @@ Outcome<Pmi2Session*> Pmi2Session::open(int socket, Deadline deadline) {
     auto session = TRY(start(socket, deadline));
     // Programs that this one starts must not talk to the server in its name.
     (void)fcntl(socket, F_SETFD, FD_CLOEXEC);
-    the_session = session.release();
-    std::atexit(leave_at_exit);
-    set_log_rank(the_session->topology().rank);
+    the_pmi2_session = session.release();
+    std::atexit(leave_pmi2_at_exit);
+    set_log_rank(the_pmi2_session->topology().rank);
     log(LogLevel::info, "wired up by Slurm's PMI-2");
     log_time("talking to the PMI-2 server", start_time);
-    return the_session;
+    return the_pmi2_session;
 }
 
 // The conversation begins with a line of PMI-1, by which both sides agree on PMI-2. A server to
@@ -226,7 +227,7 @@ Outcome<std::string> Pmi2Session::receive_line(std::size_t most, Deadline deadli
 
 void Pmi2Session::leave() {
     if (owner_ != getpid() || left_.exchange(true)) return;
-    (void)ask("finalize", {}, Deadline::in(longest_goodbye));
+    (void)ask("finalize", {}, Deadline::in(longest_pmi2_goodbye));
 }
 
 }  // namespace mpi_bridge

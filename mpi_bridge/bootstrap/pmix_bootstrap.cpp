@@ -15,7 +15,7 @@
 namespace mpi_bridge {
 namespace {
 
-constexpr Seconds longest_abort{2};
+constexpr Seconds longest_pmix_abort{2};
 
 // The fence carries the published data. In a fence without data, Slurm does not wait for the other
 // ranks at all (mpi.conf: PMIxFenceBarrier is off by default; seen with 22.05.8). Moreover, a value
@@ -112,7 +112,7 @@ class PmixBootstrap final : public Bootstrap {
     }
 
     void abort(int code, const std::string& message) override {
-        (void)run_within(Deadline::in(longest_abort),
+        (void)run_within(Deadline::in(longest_pmix_abort),
                          [code, message] { PMIx_Abort(code, message.c_str(), nullptr, 0); });
     }
 

@@ -20,10 +20,10 @@
 namespace mpi_bridge {
 namespace {
 
-constexpr Seconds longest_goodbye{2};
+constexpr Seconds longest_pmix_goodbye{2};
 
 // Never destroyed, because signals and exit handlers of other libraries may come at any time.
-std::atomic<PmixSession*> the_session{nullptr};
+std::atomic<PmixSession*> the_pmix_session{nullptr};
 
 std::string client_version() {
     std::string text = PMIx_Get_version();
@@ -155,8 +155,8 @@ tl::unexpected<Failure> with_reasons(Failure failure) {
     return tl::unexpected<Failure>(std::move(failure));
 }
 
-void leave_at_exit() {
-    if (PmixSession* session = the_session; session != nullptr) session->leave();
+void leave_pmix_at_exit() {
+    if (PmixSession* session = the_pmix_session; session != nullptr) session->leave();
 }
 
 bool may_enter(const std::string& directory) {
@@ -201,7 +201,7 @@ PmixSession::PmixSession(const pmix_proc_t& self, Topology topology)
 
 Outcome<PmixSession*> PmixSession::open(Deadline deadline) {
     static bool stuck = false;
-    if (PmixSession* session = the_session; session != nullptr) {
+    if (PmixSession* session = the_pmix_session; session != nullptr) {
         if (session->owner_ == getpid() && !session->left_) return session;
         return fail(MPIB_ERROR_BOOTSTRAP,
                     "this process has left its job step, or was forked by one that joined it");
@@ -224,13 +224,13 @@ Outcome<PmixSession*> PmixSession::open(Deadline deadline) {
 
     auto& [self, topology] = **connection;
     static std::once_flag registered;
-    std::call_once(registered, [] { std::atexit(leave_at_exit); });
+    std::call_once(registered, [] { std::atexit(leave_pmix_at_exit); });
     auto* const session = new PmixSession(self, std::move(topology));
-    the_session = session;
+    the_pmix_session = session;
     set_log_rank(session->topology().rank);
     log(LogLevel::info, pmix_versions());
     log_time("connecting to the PMIx server", start);
-    auto prepared = take_leave_on_signals([session] { session->leave(); }, longest_goodbye);
+    auto prepared = take_leave_on_signals([session] { session->leave(); }, longest_pmix_goodbye);
     if (!prepared) log(LogLevel::warning, prepared.error().text);
     return session;
 }
@@ -239,7 +239,8 @@ void PmixSession::leave() {
     if (owner_ != getpid() || left_.exchange(true)) return;
     // libpmix waits two seconds for a server that does not answer, but it also waits for its own
     // threads.
-    const bool done = run_within(Deadline::in(longest_goodbye), [] { PMIx_Finalize(nullptr, 0); });
+    const bool done =
+        run_within(Deadline::in(longest_pmix_goodbye), [] { PMIx_Finalize(nullptr, 0); });
     if (!done) log(LogLevel::warning, "the PMIx server did not take note that this process leaves");
 }
 

@@ -13,7 +13,7 @@ namespace mpi_bridge {
 namespace {
 
 // The leader sends its members a ticket, and each answers whether it could attach.
-enum Step : std::uint32_t { ticket_step = 0, answer_step = 1 };
+enum OpeningStep : std::uint32_t { ticket_step = 0, answer_step = 1 };
 
 constexpr std::size_t longest_ticket = 256;
 using Offer = std::array<std::byte, longest_ticket + 1>;  // length (0: there is no stage), ticket

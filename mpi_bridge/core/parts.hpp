@@ -23,4 +23,9 @@ template <typename Byte, typename Lengths>
     return parts;
 }
 
+// Returns the least multiple of `unit` that is not less than `value`.
+[[nodiscard]] constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
+    return (value + unit - 1) / unit * unit;
+}
+
 }  // namespace mpi_bridge

@@ -19,7 +19,7 @@ namespace {
 
 // Some tens of microseconds, about as long as a wake-up takes.
 constexpr int yields_before_sleep = 40;
-constexpr Seconds longest_sleep{1};
+constexpr Seconds longest_engine_sleep{1};
 constexpr Seconds longest_plan_patience{1};
 
 }  // namespace
@@ -242,7 +242,7 @@ bool ProcessSetEngine::await(Lock& lock, const Handle& handle, double seconds) {
             continue;
         }
         const bool starves = request->planned && state_.member.plan.starves();
-        auto until = after(now, starves ? plan_patience() : longest_sleep);
+        auto until = after(now, starves ? plan_patience() : longest_engine_sleep);
         if (stuck) until = std::min(until, limit);
         if (bounded) until = std::min(until, after(*began, Seconds(seconds)));
         watch_order(*request, now);

@@ -7,16 +7,13 @@
 
 #include <fmt/format.h>
 
+#include "core/parts.hpp"
+
 namespace mpi_bridge {
 namespace {
 
 // Leaves room for the widest wire element and for the gaps.
 constexpr std::size_t most_elements = std::numeric_limits<std::size_t>::max() / 64;
-
-std::size_t rounded_up(std::size_t place) {
-    constexpr std::size_t multiple = kernels::place_multiple;
-    return (place + multiple - 1) / multiple * multiple;
-}
 
 Done check_address(const void* address, std::size_t element_bytes, std::size_t part,
                    const char* which) {
@@ -34,7 +31,7 @@ BucketLayout lay_out(std::span<const DevicePart> parts) {
     BucketLayout layout;
     layout.places.reserve(parts.size());
     for (const DevicePart& part : parts) {
-        const std::size_t place = rounded_up(layout.elements);
+        const std::size_t place = round_up(layout.elements, kernels::place_multiple);
         layout.places.push_back(place);
         if (part.count != 0) layout.elements = place + part.count;
     }

@@ -48,7 +48,7 @@ Tag tag_to(int rank) {
             .sequence = Tag::low(number, Tag::sequence_bits)};
 }
 
-using Kind = HeartbeatMessage::Kind;
+using MessageKind = HeartbeatMessage::Kind;
 
 class HeartbeatImplementation final : public Heartbeat {
   public:
@@ -238,22 +238,22 @@ void HeartbeatImplementation::take(int from, const HeartbeatMessage& message) {
     if (!message.known()) return;
     const auto now = Clock::now() - suspended_;
     switch (message.kind) {
-        case Kind::question:
+        case MessageKind::question:
             if (message.for_engine && options_.engine_is_awaited) options_.engine_is_awaited();
             return answer(from);
-        case Kind::answer:
+        case MessageKind::answer:
             check_.answered(from, message.waits_for, message.state, now);
             return end_enquiry(
                 from, message.status == MPIB_OK ? std::nullopt : std::optional(message.failure()));
-        case Kind::question_about: {
-            HeartbeatMessage reply{.kind = Kind::answer_about, .rank = message.rank};
+        case MessageKind::question_about: {
+            HeartbeatMessage reply{.kind = MessageKind::answer_about, .rank = message.rank};
             if (const RankIdentity* identity = identity_of(message.rank); identity != nullptr)
                 reply.state = state_of(*identity);
             return send(from, reply);
         }
-        case Kind::answer_about:
+        case MessageKind::answer_about:
             return check_.told_about(message.rank, message.state, now);
-        case Kind::failure:
+        case MessageKind::failure:
             break;
     }
     {
@@ -268,7 +268,7 @@ void HeartbeatImplementation::take(int from, const HeartbeatMessage& message) {
 
 void HeartbeatImplementation::answer(int to) {
     HeartbeatMessage reply = known_failure().value_or(HeartbeatMessage());
-    reply.kind = Kind::answer;
+    reply.kind = MessageKind::answer;
     reply.state = state_of(identity_);
     const auto blocked = options_.waits->now();
     if (!blocked.empty()) reply.waits_for = blocked.front().rank;
@@ -287,7 +287,7 @@ void HeartbeatImplementation::look() {
     const auto now = Clock::now() - suspended_;
     const auto orders = check_.look(options_.waits->now(), now);
     for (const int rank : orders.ask)
-        send(rank, {.kind = Kind::question, .for_engine = check_.engine_waits_for(rank)});
+        send(rank, {.kind = MessageKind::question, .for_engine = check_.engine_waits_for(rank)});
     for (const int rank : orders.ask_about)
         ask_about(rank);
     if (orders.report) report(now);
@@ -334,7 +334,7 @@ void HeartbeatImplementation::ask_about(int rank) {
         if (other == rank || hosts[static_cast<std::size_t>(other)] != host) continue;
         // This holds until the other rank answers.
         check_.neighbour_is_silent(rank, other);
-        return send(other, {.kind = Kind::question_about, .rank = rank});
+        return send(other, {.kind = MessageKind::question_about, .rank = rank});
     }
 }
 
@@ -347,7 +347,7 @@ void HeartbeatImplementation::ask_for_enquiries() {
         }
     }
     for (const int rank : ranks)
-        send(rank, {.kind = Kind::question});
+        send(rank, {.kind = MessageKind::question});
     // The next look must come soon, because it finds out whether a rank has ended.
     if (!ranks.empty()) next_look_ = Clock::now();
 }

@@ -8,7 +8,7 @@ namespace {
 
 constexpr Seconds longest_interval{1};
 constexpr Seconds shortest_interval{0.05};
-constexpr Seconds longest_pause{30};
+constexpr Seconds longest_peer_pause{30};
 
 // This gives four looks before the first report if that is due soon.
 Seconds interval_of(const StallSettings& settings) {
@@ -102,7 +102,7 @@ LivenessCheck::Orders LivenessCheck::look(std::span<const Waits::Blocked> blocke
             orders.ask.push_back(rank);
             peer.asked = now;
             peer.asked_about = false;
-            peer.pause = std::min(2 * peer.pause, longest_pause);
+            peer.pause = std::min(2 * peer.pause, longest_peer_pause);
             peer.next_question = after(now, peer.pause);
         }
         const bool again = soon && silent(peer, now);

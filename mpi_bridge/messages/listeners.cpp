@@ -12,7 +12,7 @@ namespace mpi_bridge {
 namespace {
 
 // A program that has just waited for a message is assumed to wait for another one.
-constexpr std::chrono::milliseconds lease{1};
+constexpr std::chrono::milliseconds waiter_lease{1};
 // A thread that has taken the beginning of a note looks this often whether it is still wanted for
 // it. Its own message may be done, and the rest of the note may never come.
 constexpr std::chrono::milliseconds longest_wait_for_rest{100};
@@ -127,7 +127,7 @@ void Listeners::work() {
     Lock lock(mutex_);
     while (!ending_) {
         Done done;
-        if (is_led() || Clock::now() < led_ + lease) {
+        if (is_led() || Clock::now() < led_ + waiter_lease) {
             rest(lock, std::min(next_look, next_check));
         } else {
             listening_ = true;
@@ -141,7 +141,7 @@ void Listeners::work() {
         if (done && Clock::now() >= next_look) {
             done = catching([&]() -> Done {
                 const bool all = TRY(hearer_.look_for_peers_that_left());
-                next_look = after(Clock::now(), all ? between_looks_ : Seconds(lease));
+                next_look = after(Clock::now(), all ? between_looks_ : Seconds(waiter_lease));
                 return {};
             });
         }
@@ -163,7 +163,7 @@ void Listeners::work() {
 
 void Listeners::rest(Lock& lock, Clock::time_point end) {
     const std::uint64_t leads = leads_;
-    rested_.wait_until(lock, std::min(end, Clock::now() + lease));
+    rested_.wait_until(lock, std::min(end, Clock::now() + waiter_lease));
     // Waits that follow each other quickly must not wake this thread, and neither must a long one.
     if (ending_ || !is_led() || leads_ != leads) return;
     resting_long_ = true;
@@ -181,7 +181,7 @@ Done Listeners::check_leader(Lock& lock) {
     auto arrival = catching([&] {
         return transport_->await_message(
             notes_channel, note_tag.sequence, [this] { return ending_.load(); },
-            Deadline::in(lease));
+            Deadline::in(waiter_lease));
     });
     lock.lock();
     // This note may have arrived just now. Then this thread listens needlessly until the next lead.

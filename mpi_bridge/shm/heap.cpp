@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/parts.hpp"
 #include "shm/file_space.hpp"
 
 namespace mpi_bridge {
@@ -23,10 +24,6 @@ constexpr std::uint64_t huge_page = 2UL << 20;
 std::uint64_t page_bytes() {
     static const auto bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
     return bytes;
-}
-
-std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) {
-    return (value + unit - 1) / unit * unit;
 }
 
 std::string label(const Nonce& nonce) {

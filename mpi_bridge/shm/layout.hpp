@@ -27,7 +27,8 @@ namespace mpi_bridge::shm {
 
 // The number of ranks is limited because each rank reads a line of every other rank in each call.
 constexpr int most_ranks = 256;
-constexpr std::size_t line_pair = 128;
+constexpr std::size_t cache_line = 64;
+constexpr std::size_t line_pair = 2 * cache_line;
 
 using Flag = std::atomic<std::uint32_t>;
 static_assert(Flag::is_always_lock_free && sizeof(Flag) == 4);

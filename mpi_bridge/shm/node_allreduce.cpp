@@ -32,11 +32,7 @@
 
 namespace mpi_bridge {
 
-using shm::StageCut;
-
 namespace {
-
-constexpr std::size_t line = 64;
 
 // Long enough that the cost of the calls does not matter, and short enough that a block of results
 // is still in the first-level cache when it is copied.
@@ -60,8 +56,8 @@ Done NodeStage::allreduce(const Turn& turn, const Reduction& reduction, const st
             return {};
         }
     } else {
-        const StageCut cut(count, size(), line / item,
-                           meeting_.layout().measures().piece_bytes / item);
+        const shm::StageCut cut(count, size(), shm::cache_line / item,
+                                meeting_.layout().measures().piece_bytes / item);
         auto met = meet(
             agreement, own, [&] { put_pieces(cut, 0, send, item, answered); }, direct);
         if (!met) return met;
@@ -72,7 +68,8 @@ Done NodeStage::allreduce(const Turn& turn, const Reduction& reduction, const st
 
 Done NodeStage::allreduce_direct(const Reduction& reduction, std::size_t count) {
     const std::size_t item = reduction.element_bytes;
-    const Slice slice = StageCut(count, size(), line / item, count).slice_of(rank());
+    const Slice slice =
+        shm::StageCut(count, size(), shm::cache_line / item, count).slice_of(rank());
     const std::size_t block = block_bytes / item;
     const auto target_of = [&](int peer) {
         return heaps_[static_cast<std::size_t>(peer)].at(location(peer).target);
@@ -99,7 +96,7 @@ Done NodeStage::allreduce_direct(const Reduction& reduction, std::size_t count) 
     return meeting_.await_all();
 }
 
-Done NodeStage::allreduce_staged(const Reduction& reduction, const StageCut& cut,
+Done NodeStage::allreduce_staged(const Reduction& reduction, const shm::StageCut& cut,
                                  const std::byte* send, std::byte* recv) {
     const shm::Layout& layout = meeting_.layout();
     const std::size_t item = reduction.element_bytes;

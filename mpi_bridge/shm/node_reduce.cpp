@@ -16,8 +16,6 @@
 
 namespace mpi_bridge {
 
-using shm::StageCut;
-
 Done NodeStage::reduce_scatter(const Turn& turn, const Reduction& reduction, const std::byte* send,
                                std::byte* accumulators, std::span<const std::size_t> counts) {
     TRY(begin(turn));
@@ -27,7 +25,7 @@ Done NodeStage::reduce_scatter(const Turn& turn, const Reduction& reduction, con
         starts_[peer + 1] = starts_[peer] + counts[peer];
         agreement = digest({{}, agreement, {}}, Kind::reduce_scatter, counts[peer]);
     }
-    const StageCut cut(starts_, meeting_.layout().measures().piece_bytes / item);
+    const shm::StageCut cut(starts_, meeting_.layout().measures().piece_bytes / item);
     const Slice slice = cut.slice_of(rank());
     const std::size_t bytes = starts_.back() * item;
     const auto own = locate(send, bytes, send, bytes);
@@ -81,7 +79,7 @@ Done NodeStage::reduce(const Turn& turn, const Reduction& reduction, const std::
     // A piece of results consists of accumulators, which may be wider than elements.
     const std::size_t unit = 64;
     const std::size_t widest = std::max(item, reduction.accumulator_bytes);
-    const StageCut cut(
+    const shm::StageCut cut(
         count, size(), unit,
         std::max(unit, meeting_.layout().measures().piece_bytes / widest / unit * unit));
     auto met = meet(
@@ -90,7 +88,7 @@ Done NodeStage::reduce(const Turn& turn, const Reduction& reduction, const std::
     return reduce_staged(reduction, cut, send, accumulators, root);
 }
 
-Done NodeStage::reduce_staged(const Reduction& reduction, const StageCut& cut,
+Done NodeStage::reduce_staged(const Reduction& reduction, const shm::StageCut& cut,
                               const std::byte* send, std::byte* accumulators, int root) {
     const shm::Layout& layout = meeting_.layout();
     const auto take_results = [&](std::size_t round, std::uint32_t step) {

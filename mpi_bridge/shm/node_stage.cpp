@@ -7,38 +7,28 @@
 
 #include <fmt/core.h>
 
+#include "core/parts.hpp"
 #include "shm/take_over.hpp"
 
 namespace mpi_bridge {
 namespace {
 
-using shm::Common;
-using shm::Layout;
-using shm::Location;
-using shm::Measures;
-using shm::Slot;
-using shm::StageCut;
-
-constexpr std::size_t line = 64;
 // One cache line of items in the widest accumulators, 16 bytes each; see reduce().
 constexpr std::size_t least_piece = 1024;
-
-std::size_t round_up(std::size_t value, std::size_t unit) {
-    return (value + unit - 1) / unit * unit;
-}
 
 // Measured for f32 sums with the benchmark shm_stage_bench, with 2, 3 and 4 ranks on two
 // processors. Two ranks read the same amount with either method, and the flat one saves a wait.
 // Among more ranks, each line of a flat area is in several caches, from which its writer must take
 // it back. Pieces should be long, but all ranks' staging buffers together must stay in the shared
 // cache.
-Measures measures_for(const NodeStage::Options& options) {
+shm::Measures measures_for(const NodeStage::Options& options) {
     const auto ranks = static_cast<std::size_t>(options.size);
     std::size_t flat = options.flat_bytes;
     std::size_t piece = options.piece_bytes;
     if (flat == 0) flat = ranks <= 2 ? 8UL << 10 : 2UL << 10;
     if (piece == 0) piece = std::min(256UL << 10, (512UL << 10) / ranks);
-    return {static_cast<std::uint32_t>(ranks), static_cast<std::uint32_t>(round_up(flat, line)),
+    return {static_cast<std::uint32_t>(ranks),
+            static_cast<std::uint32_t>(round_up(flat, shm::cache_line)),
             static_cast<std::uint32_t>(round_up(piece, least_piece))};
 }
 
@@ -65,7 +55,8 @@ std::uint64_t mix(std::uint64_t seed, std::uint64_t value) {
 
 }  // namespace
 
-NodeStage::NodeStage(std::shared_ptr<Segment> segment, const Layout& layout, const Options& options)
+NodeStage::NodeStage(std::shared_ptr<Segment> segment, const shm::Layout& layout,
+                     const Options& options)
     : segment_(std::move(segment)),
       meeting_(segment_, layout,
                {.rank = options.rank,
@@ -81,17 +72,17 @@ NodeStage::NodeStage(std::shared_ptr<Segment> segment, const Layout& layout, con
 
 Outcome<std::unique_ptr<NodeStage>> NodeStage::create(const Options& options) {
     TRY(check(options));
-    const Measures measures = measures_for(options);
-    auto segment = TRY(Segment::create(Layout::bytes(measures)));
-    const std::size_t slots_end = Layout::staging_at(measures, 0);
+    const shm::Measures measures = measures_for(options);
+    auto segment = TRY(Segment::create(shm::Layout::bytes(measures)));
+    const std::size_t slots_end = shm::Layout::staging_at(measures, 0);
     TRY(segment->reserve(0, slots_end, "the ranks' flags"));
 
     std::byte* memory = segment->memory();
-    const Layout layout(memory, measures);
-    new (&layout.common()) Common{};
+    const shm::Layout layout(memory, measures);
+    new (&layout.common()) shm::Common{};
     layout.common().measures = measures;
     for (int rank = 0; rank < options.size; ++rank)
-        new (&layout.slot(rank)) Slot{};
+        new (&layout.slot(rank)) shm::Slot{};
     return attach(options, std::shared_ptr<Segment>(std::move(segment)));
 }
 
@@ -118,22 +109,22 @@ Outcome<std::unique_ptr<NodeStage>> NodeStage::join(const Options& options,
 
 Outcome<std::unique_ptr<NodeStage>> NodeStage::attach(const Options& options,
                                                       std::shared_ptr<Segment> segment) {
-    const Measures measures = Layout::common_of(segment->memory()).measures;
+    const shm::Measures measures = shm::Layout::common_of(segment->memory()).measures;
     if (measures.ranks != static_cast<std::uint32_t>(options.size)) {
         return fail(MPIB_ERROR_MISMATCH,
                     fmt::format("shared memory: local rank {} counts {} ranks on this node, local "
                                 "rank 0 counts {}",
                                 options.rank, options.size, measures.ranks));
     }
-    const Layout layout(segment->memory(), measures);
+    const shm::Layout layout(segment->memory(), measures);
     std::unique_ptr<NodeStage> stage(new NodeStage(std::move(segment), layout, options));
     TRY(stage->move_in());
     return stage;
 }
 
 Done NodeStage::move_in() {
-    const Measures& measures = meeting_.layout().measures();
-    TRY(segment_->reserve(Layout::staging_at(measures, rank()), measures.staging_bytes(),
+    const shm::Measures& measures = meeting_.layout().measures();
+    TRY(segment_->reserve(shm::Layout::staging_at(measures, rank()), measures.staging_bytes(),
                           "a rank's transfers"));
     return meeting_.attach(heap_ != nullptr ? heap_->ticket() : SharedHeap::Ticket{});
 }
@@ -211,8 +202,8 @@ Done NodeStage::map_heaps() {
     return {};
 }
 
-Location NodeStage::locate(const void* source, std::size_t source_bytes, const void* target,
-                           std::size_t target_bytes) const {
+shm::Location NodeStage::locate(const void* source, std::size_t source_bytes, const void* target,
+                                std::size_t target_bytes) const {
     if (!direct_is_open_) return {};
     // An empty range has no place in the heap, so any offset will do.
     const auto from = source_bytes == 0 ? 0 : heap_->find(source, source_bytes);
@@ -221,14 +212,14 @@ Location NodeStage::locate(const void* source, std::size_t source_bytes, const v
     return {*from, *to};
 }
 
-Location NodeStage::location(int rank) const {
-    Location where;
+shm::Location NodeStage::location(int rank) const {
+    shm::Location where;
     std::memcpy(&where, meeting_.entry(rank).payload, sizeof where);
     return where;
 }
 
 Done NodeStage::show(std::uint64_t agreement, std::span<const std::byte> data, std::size_t longest,
-                     const Location& own, bool& direct) {
+                     const shm::Location& own, bool& direct) {
     if (longest <= shm::inline_bytes) {
         TRY(meeting_.meet(agreement, data));
         direct = false;
@@ -252,9 +243,9 @@ Done NodeStage::show(std::uint64_t agreement, std::span<const std::byte> data, s
     return {};
 }
 
-void NodeStage::put_pieces(const StageCut& cut, std::size_t round, const std::byte* data,
+void NodeStage::put_pieces(const shm::StageCut& cut, std::size_t round, const std::byte* data,
                            std::size_t element_bytes, Place place) {
-    const Layout& layout = meeting_.layout();
+    const shm::Layout& layout = meeting_.layout();
     for (int peer = 0; peer < size(); ++peer) {
         const Slice piece = cut.piece(peer, round);
         // find_pieces() takes this rank's own part from where it is.
@@ -264,9 +255,9 @@ void NodeStage::put_pieces(const StageCut& cut, std::size_t round, const std::by
     }
 }
 
-Slice NodeStage::find_pieces(const StageCut& cut, std::size_t round, std::uint32_t step,
+Slice NodeStage::find_pieces(const shm::StageCut& cut, std::size_t round, std::uint32_t step,
                              const std::byte* data, std::size_t element_bytes, Place place) {
-    const Layout& layout = meeting_.layout();
+    const shm::Layout& layout = meeting_.layout();
     const Slice piece = cut.piece(rank(), round);
     for (int peer = 0; peer < size(); ++peer) {
         block_[static_cast<std::size_t>(peer)] = peer == rank()
@@ -283,7 +274,7 @@ std::size_t NodeStage::longest_put() const {
 }
 
 void NodeStage::put_for_all(std::span<const std::byte> data, Place place) {
-    const Layout& layout = meeting_.layout();
+    const shm::Layout& layout = meeting_.layout();
     if (data.empty()) return;
     if (!copies_for_each()) {
         std::memcpy(layout.half(rank(), meeting_.steps()), data.data(), data.size());
@@ -296,7 +287,7 @@ void NodeStage::put_for_all(std::span<const std::byte> data, Place place) {
 }
 
 void NodeStage::take_from(int peer, std::uint32_t step, std::span<std::byte> data, Place place) {
-    const Layout& layout = meeting_.layout();
+    const shm::Layout& layout = meeting_.layout();
     if (data.empty()) return;
     if (!copies_for_each()) {
         std::memcpy(data.data(), layout.half(peer, step), data.size());

@@ -24,14 +24,14 @@ struct Header {
 constexpr char magic[8] = {'m', 'p', 'i', 'b', 's', 'e', 'g', '1'};
 static_assert(sizeof(Header) <= Segment::header_bytes);
 
-tl::unexpected<Failure> system_failure(std::string_view what, std::string_view name) {
+tl::unexpected<Failure> segment_failure(std::string_view what, std::string_view name) {
     return fail(MPIB_ERROR_INTERNAL, fmt::format("shared memory: cannot {} /dev/shm{}: {}", what,
                                                  name, std::strerror(errno)));
 }
 
 Outcome<std::byte*> map(const FileDescriptor& file, std::uint64_t bytes, std::string_view name) {
     void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.number(), 0);
-    if (memory == MAP_FAILED) return system_failure("map", name);
+    if (memory == MAP_FAILED) return segment_failure("map", name);
     // Without this, the core file of every rank would hold the same scratch memory.
     ::madvise(memory, bytes, MADV_DONTDUMP);
     return static_cast<std::byte*>(memory);
@@ -54,11 +54,11 @@ Outcome<std::unique_ptr<Segment>> Segment::create(std::uint64_t bytes) {
     // Abandoned segments may hold the memory that this one needs.
     remove_abandoned_segments();
     FileDescriptor file(::shm_open(ticket.name, O_RDWR | O_CREAT | O_EXCL, 0600));
-    if (!file) return system_failure("create", ticket.name);
+    if (!file) return segment_failure("create", ticket.name);
     // From here on the destructor cleans up.
     std::unique_ptr<Segment> segment(new Segment(std::move(file), nullptr, ticket, ::getpid()));
     if (::ftruncate(segment->file_.number(), static_cast<off_t>(bytes)) != 0) {
-        return system_failure("set the size of", ticket.name);
+        return segment_failure("set the size of", ticket.name);
     }
     TRY(segment->reserve(0, header_bytes, "a header"));
     auto memory = TRY(map(segment->file_, bytes, ticket.name));
@@ -74,9 +74,9 @@ Outcome<std::unique_ptr<Segment>> Segment::attach(const Ticket& ticket) {
     Ticket own = ticket;
     own.name[sizeof own.name - 1] = '\0';
     FileDescriptor file(::shm_open(own.name, O_RDWR, 0));
-    if (!file) return system_failure("attach", own.name);
+    if (!file) return segment_failure("attach", own.name);
     struct stat status {};
-    if (::fstat(file.number(), &status) != 0) return system_failure("look at", own.name);
+    if (::fstat(file.number(), &status) != 0) return segment_failure("look at", own.name);
     if (status.st_size != static_cast<off_t>(own.bytes) || own.bytes < header_bytes) {
         return fail(MPIB_ERROR_INTERNAL,
                     fmt::format("shared memory: /dev/shm{} is another process's: it has {} bytes "
@@ -121,7 +121,7 @@ Done Segment::lock(int byte) {
     request.l_start = byte;
     request.l_len = 1;
     if (::fcntl(file_.number(), F_SETLK, &request) != 0) {
-        return system_failure("lock a byte of", ticket_.name);
+        return segment_failure("lock a byte of", ticket_.name);
     }
     return {};
 }

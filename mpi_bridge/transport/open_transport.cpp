@@ -19,7 +19,7 @@ constexpr std::byte tcp_mark{'t'};
 constexpr std::byte own_version{wire_version};
 constexpr std::ptrdiff_t bytes_before_address = 2;
 
-const char* name_of(std::byte mark) {
+const char* name_of_mark(std::byte mark) {
     return mark == tcp_mark ? "tcp" : "ucx";
 }
 
@@ -32,8 +32,8 @@ AddressOf addresses_of_own_kind(const TransportWishes& wishes, std::byte mark) {
         const std::byte theirs = address.empty() ? std::byte{} : address.front();
         if (theirs != mark) {
             return fail(MPIB_ERROR_BOOTSTRAP,
-                        "rank " + std::to_string(own) + " uses the network " + name_of(mark) +
-                            " but rank " + std::to_string(rank) + " uses " + name_of(theirs) +
+                        "rank " + std::to_string(own) + " uses the network " + name_of_mark(mark) +
+                            " but rank " + std::to_string(rank) + " uses " + name_of_mark(theirs) +
                             ", as their hosts or environments differ; set MPI_BRIDGE_NETWORK to "
                             "tcp, or to ucx, for all ranks");
         }

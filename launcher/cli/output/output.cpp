@@ -32,11 +32,6 @@ bool is_number(std::string_view text) {
            std::isalpha(static_cast<unsigned char>(text.back())) == 0;
 }
 
-bool is_control(char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    return byte < 0x20 || byte == 0x7F;
-}
-
 // Whether a control character of the set C1 begins at `at`, in UTF-8.
 bool is_c1_control(std::string_view text, std::size_t at) {
     if (text[at] != '\xC2' || at + 1 >= text.size()) return false;
@@ -185,7 +180,7 @@ std::string escaped(const std::string& text) {
             out += "\\n";
         } else if (c == '\r') {
             out += "\\r";
-        } else if (is_control(c)) {
+        } else if (base::is_control(c)) {
             out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
         } else if (is_c1_control(text, i)) {
             out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[++i]));

@@ -16,11 +16,6 @@ namespace {
 
 using base::Value;
 
-bool is_control(char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    return byte < 0x20 || byte == 0x7F;
-}
-
 // Whether the text has a C1 control, a line separator of Unicode, or a byte order mark, which YAML
 // wants escaped.
 bool has_unicode_break(std::string_view text) {
@@ -68,7 +63,7 @@ std::string in_double_quotes(std::string_view text) {
             out += "\\n";
         else if (c == '\t')
             out += "\\t";
-        else if (is_control(c))
+        else if (base::is_control(c))
             out += fmt::format("\\x{:02X}", static_cast<unsigned char>(c));
         else
             out += c;
@@ -101,7 +96,7 @@ std::string in_single_quotes(std::string_view text) {
 
 std::string string_text(std::string_view text) {
     if (has_unicode_break(text)) return with_unicode_escaped(in_double_quotes(text));
-    if (std::any_of(text.begin(), text.end(), is_control)) return in_double_quotes(text);
+    if (std::any_of(text.begin(), text.end(), base::is_control)) return in_double_quotes(text);
     return is_plain(text) ? std::string(text) : in_single_quotes(text);
 }
 

@@ -189,19 +189,19 @@ void add_slurm_options(Parser leaf, job::SlurmSettings& slurm) {
 namespace {
 
 // Where a row is in the table: a group is made before what belongs to it.
-struct Place {
+struct RowPlace {
     std::size_t words;  // of the group
     std::string_view group;
     int place;
 
-    auto operator<=>(const Place&) const = default;
+    auto operator<=>(const RowPlace&) const = default;
 };
 
 using AddVerbs = void (*)(CommandTree& tree, Parser group);
 
 // A function's, because the rows are made before main() begins, in no particular order.
-std::map<Place, AddVerbs>& table_of_verbs() {
-    static std::map<Place, AddVerbs> rows;
+std::map<RowPlace, AddVerbs>& table_of_verbs() {
+    static std::map<RowPlace, AddVerbs> rows;
     return rows;
 }
 

@@ -217,7 +217,7 @@ struct CompletionOptions {
 
 }  // namespace
 
-const Verbs registered("", 160, [](CommandTree& tree, Parser app) {
+const Verbs completion_verbs("", 160, [](CommandTree& tree, Parser app) {
     auto options = std::make_shared<CompletionOptions>();
     const Parser leaf = add_leaf(
         tree, app, "completion", "Print a shell's completion script",

@@ -22,8 +22,6 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-constexpr auto usage = base::ExitCode::usage;
-
 // The groups of commands with resources that have ids, and the word of each in an id.
 struct Resource {
     std::string_view command;
@@ -55,11 +53,11 @@ bool same(std::string_view a, std::string_view b) {
     return base::lower(a) == base::lower(b);
 }
 
-base::Result<Words> options_of(const std::string& id, const Resource& resource) {
+base::Result<Words> options_for_id(const std::string& id, const Resource& resource) {
     const auto parts = status::id_parts(id);
     if (!parts || parts->empty() || !same(parts->back().first, resource.type))
         return base::fail(fmt::format("is not the id of a {}", resource.command), id,
-                          "an id looks like what `show --query id` prints", usage);
+                          "an id looks like what `show --query id` prints", base::ExitCode::usage);
     const auto names = [&](std::string_view type) {
         return std::any_of(parts->begin(), parts->end(),
                            [&](const auto& part) { return same(part.first, type); });
@@ -69,7 +67,7 @@ base::Result<Words> options_of(const std::string& id, const Resource& resource) 
         if (names(type)) continue;
         return base::fail(
             fmt::format("is not the whole id of a {}: \"{}\" is missing", resource.command, type),
-            id, "an id looks like what `show --query id` prints", usage);
+            id, "an id looks like what `show --query id` prints", base::ExitCode::usage);
     }
     Words words;
     for (const auto& [type, name] : *parts) {
@@ -84,14 +82,14 @@ base::Result<Words> options_of(const std::string& id, const Resource& resource) 
 }
 
 // Where --ids and its values are among the words.
-struct Place {
+struct IdsPlace {
     std::size_t begin = 0;
     std::size_t end = 0;
     Words ids;
 };
 
-std::optional<Place> find_ids(const Words& words) {
-    Place place;
+std::optional<IdsPlace> find_ids(const Words& words) {
+    IdsPlace place;
     for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
         constexpr std::string_view with_value = "--ids=";
         const bool joined = words[i].starts_with(with_value);
@@ -142,7 +140,7 @@ base::Result<std::vector<Words>> expand_ids(const CLI::App& app, const Words& wo
     const auto* resource = resource_of(path);
     const auto place = resource == nullptr ? std::nullopt : find_ids(words);
     if (!place) return std::vector<Words>{words};
-    if (place->ids.empty()) return base::fail("needs an id", "--ids", "", usage);
+    if (place->ids.empty()) return base::fail("needs an id", "--ids", "", base::ExitCode::usage);
     const Words before(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(place->begin));
     const Words after(words.begin() + static_cast<std::ptrdiff_t>(place->end), words.end());
     for (const auto* rest : {&before, &after}) {
@@ -151,13 +149,13 @@ base::Result<std::vector<Words>> expand_ids(const CLI::App& app, const Words& wo
             if (name == "--name" || name == "-n" || name == "--resource-group" || name == "-g" ||
                 name == "--workspace" || name == "-w" || name == "--experiment" || name == "-e")
                 return base::fail("cannot be used together with --ids", name,
-                                  "an id has all names in it", usage);
+                                  "an id has all names in it", base::ExitCode::usage);
         }
     }
     std::vector<Words> lines;
     for (const auto& id : place->ids) {
         Words line = before;
-        const auto options = TRY(options_of(id, *resource));
+        const auto options = TRY(options_for_id(id, *resource));
         line.insert(line.end(), options.begin(), options.end());
         line.insert(line.end(), after.begin(), after.end());
         lines.push_back(std::move(line));

@@ -41,7 +41,7 @@ std::string option_entry(const CLI::Option& option) {
                        option.get_required() ? " (required)" : "");
 }
 
-std::string options_of(const CLI::App& app) {
+std::string option_entries(const CLI::App& app) {
     std::string out;
     for (const bool positionals : {true, false}) {
         for (const auto* option : visible_options(app, positionals))
@@ -135,14 +135,14 @@ The default storage, for accounts that the site does not name.
 The plans of job files that were given to sbatch, srun or salloc.
 )";
 
-std::string title(const std::string& page, const std::string& version,
-                  const std::string& description) {
+std::string page_head(const std::string& page, const std::string& version,
+                      const std::string& description) {
     return fmt::format(".TH {} 1 \"\" \"batchai {}\" \"Batch AI for Slurm\"\n.SH NAME\n{} \\- {}\n",
                        roff(base::upper(page)), version, roff(page), roff(description));
 }
 
 std::string root_page(const CLI::App& app, const std::string& version) {
-    auto out = title("batchai", version, app.get_description());
+    auto out = page_head("batchai", version, app.get_description());
     out +=
         ".SH SYNOPSIS\n\\fBbatchai\\fR \\fIcommand\\fR [\\fIsubcommand\\fR] "
         "[\\fIoptions\\fR]\n";
@@ -151,7 +151,7 @@ std::string root_page(const CLI::App& app, const std::string& version) {
         "jobs on Slurm.\nStarted under the name \\fBaz\\fR, or with \\fBbatchai\\fR as its "
         "first word, it takes the command lines of the Azure CLI.\n";
     out += ".SH COMMANDS\n" + commands_of(app, "batchai");
-    out += ".SH OPTIONS\n" + options_of(app);
+    out += ".SH OPTIONS\n" + option_entries(app);
     out += exit_status;
     out += environment;
     out += files;
@@ -166,7 +166,7 @@ std::string root_page(const CLI::App& app, const std::string& version) {
 }
 
 std::string verb_page(const CLI::App& app, const std::string& page, const std::string& version) {
-    auto out = title(page, version, app.get_description());
+    auto out = page_head(page, version, app.get_description());
     std::string synopsis;
     std::string body;
     for (const auto& command : all_commands(app)) {
@@ -176,7 +176,7 @@ std::string verb_page(const CLI::App& app, const std::string& page, const std::s
         synopsis += fmt::format(".br\n\\fB{}\\fR [\\fIoptions\\fR]\n", roff(words));
         body +=
             fmt::format(".SS \"{}\"\n{}.\n{}{}", roff(words), roff(command.app->get_description()),
-                        options_of(*command.app), example_of(*command.app));
+                        option_entries(*command.app), example_of(*command.app));
     }
     out += ".SH SYNOPSIS\n" + synopsis + ".SH COMMANDS\n" + body;
     out += exit_status;
@@ -214,7 +214,7 @@ struct ManualOptions {
 
 }  // namespace
 
-const Verbs registered("", 170, [](CommandTree& tree, Parser app) {
+const Verbs manual_verbs("", 170, [](CommandTree& tree, Parser app) {
     auto options = std::make_shared<ManualOptions>();
     const Parser leaf = add_leaf(
         tree, app, "man", "Print a manual page in roff", "batchai man batchai-job | man -l -",

@@ -278,7 +278,7 @@ std::string refused_commands_page() {
 
 namespace {
 
-std::string_view word_of(Effect effect) {
+std::string_view effect_text(Effect effect) {
     if (effect == Effect::refused) return "refused";
     return effect == Effect::noted ? "accepted with a note, none" : "accepted, none";
 }
@@ -298,7 +298,7 @@ std::string azure_options_page() {
                 names += fmt::format("{}`{}`", names.empty() ? "" : ", ", name);
         }
         page += fmt::format("| `{}` | {} | {} | {} |\n", azure_command(row.command), names,
-                            word_of(row.effect), row.reason);
+                            effect_text(row.effect), row.reason);
     }
     return page;
 }

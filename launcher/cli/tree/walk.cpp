@@ -64,8 +64,6 @@ std::vector<std::string> option_words(const CLI::Option& option) {
 
 namespace {
 
-constexpr auto usage = base::ExitCode::usage;
-
 const CLI::App* command_named(const CLI::App& app, const std::string& name) {
     for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; })) {
         if (command->get_name() == name) return command;
@@ -89,10 +87,10 @@ base::Error unknown_command(const Command& at, const std::string& word) {
     if (const auto* answer = refused_command(asked.text())) {
         return {fmt::format("`{}` is not available on Slurm: {}", azure_command(asked.text()),
                             answer->reason),
-                "", std::string(answer->instead), usage};
+                "", std::string(answer->instead), base::ExitCode::usage};
     }
     return {fmt::format("unknown command \"{}\"{}", word, guess_text(word, known)), full,
-            fmt::format("`{} --help` lists the commands", full), usage};
+            fmt::format("`{} --help` lists the commands", full), base::ExitCode::usage};
 }
 
 // Returns the option that was probably meant: one that is spelt nearly so, or whose name is the
@@ -128,7 +126,7 @@ base::Result<std::string> complete_option(const Command& at, const std::string& 
 base::Error unknown_options(const Command& at, const std::vector<std::string>& messages) {
     const auto full = at.path.empty() ? "batchai" : "batchai " + at.text();
     return {fmt::format("{}", fmt::join(messages, "\n")), full,
-            fmt::format("`{} --help` lists the options", full), usage};
+            fmt::format("`{} --help` lists the options", full), base::ExitCode::usage};
 }
 
 // Returns the option of the command that this word is, up to a "="; nothing if it is none.
@@ -165,7 +163,7 @@ base::Result<void> check_value(const Command& at, const CLI::Option& option,
                       "batchai " + at.text(),
                       fmt::format("write {}=VALUE for a value that begins with \"-\"",
                                   words[i].starts_with("--") ? words[i] : "--OPTION"),
-                      usage);
+                      base::ExitCode::usage);
 }
 
 }  // namespace

@@ -164,7 +164,7 @@ Answer show_config(const ShowConfigOptions& options) {
 
 }  // namespace
 
-const Verbs registered("", 60, [](CommandTree& tree, Parser app) {
+const Verbs admin_verbs("", 60, [](CommandTree& tree, Parser app) {
     const Parser group = add_group(app, "admin", "Check an installation, and look into jobs");
     auto [leaf, options] =
         add_verb(tree, group, "check", "Look for what is wrong with the installation",

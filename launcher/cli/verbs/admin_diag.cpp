@@ -30,7 +30,8 @@ struct DiagOptions {
 };
 
 // Adds a part, or says why it is missing.
-void add(admin::Diagnosis& diagnosis, const std::string& name, base::Result<std::string> part) {
+void add_part(admin::Diagnosis& diagnosis, const std::string& name,
+              base::Result<std::string> part) {
     if (part)
         diagnosis.files.insert_or_assign(name, std::move(*part));
     else
@@ -84,12 +85,12 @@ Answer admin_diag(const DiagOptions& options) {
         options.file.empty() ? fmt::format("batchai-diag-{}.tar.gz", job.key.job) : options.file;
     admin::Diagnosis diagnosis;
     admin::add_job_files(diagnosis, files);
-    add(diagnosis, "job-show.json", job_as_shown(here, key));
+    add_part(diagnosis, "job-show.json", job_as_shown(here, key));
     if (const auto id = slurm::JobId::parse(job.slurm_job_id))
-        add(diagnosis, "slurm-job.txt", here.slurm.all_about(*id));
-    add(diagnosis, "slurm-config.txt", slurm_configuration(here.slurm));
-    add(diagnosis, "installation.json", installation());
-    add(diagnosis, "admin-check.txt", checks_of_this_host());
+        add_part(diagnosis, "slurm-job.txt", here.slurm.all_about(*id));
+    add_part(diagnosis, "slurm-config.txt", slurm_configuration(here.slurm));
+    add_part(diagnosis, "installation.json", installation());
+    add_part(diagnosis, "admin-check.txt", checks_of_this_host());
     if (!diagnosis.missing.empty())
         diagnosis.files.insert_or_assign("missing.txt",
                                          fmt::format("{}\n", fmt::join(diagnosis.missing, "\n")));
@@ -107,7 +108,7 @@ Answer admin_diag(const DiagOptions& options) {
 
 }  // namespace
 
-const Verbs registered("admin", 10, [](CommandTree& tree, Parser group) {
+const Verbs admin_diag_verbs("admin", 10, [](CommandTree& tree, Parser group) {
     auto [leaf, options] = add_verb(
         tree, group, "diag",
         "Put everything that is known of a job into one archive, with its secrets masked",

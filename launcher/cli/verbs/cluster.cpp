@@ -46,9 +46,7 @@ struct ClusterOptions {
     bool no_wait = false;
 };
 
-constexpr auto usage = base::ExitCode::usage;
-
-store::ClusterKey own_key(const ClusterOptions& options) {
+store::ClusterKey own_cluster(const ClusterOptions& options) {
     const auto parent = user::workspace_key(options.parents);
     return {parent.group, parent.workspace, options.name};
 }
@@ -80,7 +78,7 @@ base::Result<void> check_vm_size(const site::Site& site, const std::string& vm_s
     const auto guess = base::nearest(vm_size, known);
     return base::fail(fmt::format("this site has no VM size \"{}\"{}", vm_size,
                                   guess ? fmt::format("; did you mean \"{}\"?", *guess) : ""),
-                      "--vm-size", "it has " + all, usage);
+                      "--vm-size", "it has " + all, base::ExitCode::usage);
 }
 
 // Flags take precedence over the file.
@@ -89,16 +87,18 @@ base::Result<store::Cluster> describe(const ClusterOptions& options,
     const auto flags =
         TRY(clusters::scale_from_flags({options.target, options.minimum, options.maximum}));
     const auto vm_size = options.vm_size ? options.vm_size : file.vm_size;
-    if (!vm_size) return base::fail("Please provide VM size", "", "give --vm-size (-s)", usage);
+    if (!vm_size)
+        return base::fail("Please provide VM size", "", "give --vm-size (-s)",
+                          base::ExitCode::usage);
     TRY(check_vm_size(site, *vm_size));
     const auto scale = flags ? flags : file.scale;
     if (!scale) {
         return base::fail(
             "Please provide scale setting for the cluster via command line or configuration file",
-            "", "give --target (-t), or --min and --max", usage);
+            "", "give --target (-t), or --min and --max", base::ExitCode::usage);
     }
     store::Cluster cluster;
-    cluster.key = own_key(options);
+    cluster.key = own_cluster(options);
     cluster.vm_size = *vm_size;
     cluster.scale = *scale;
     cluster.vm_priority = file.vm_priority.value_or(store::VmPriority::dedicated);
@@ -106,7 +106,8 @@ base::Result<store::Cluster> describe(const ClusterOptions& options,
         const auto priority = base::from_word<store::VmPriority>(base::lower(*options.vm_priority));
         if (!priority) {
             return base::fail(fmt::format("no such priority: \"{}\"", *options.vm_priority),
-                              "--vm-priority", "take dedicated or lowpriority", usage);
+                              "--vm-priority", "take dedicated or lowpriority",
+                              base::ExitCode::usage);
         }
         cluster.vm_priority = *priority;
     }
@@ -142,7 +143,7 @@ base::Result<Value> node_setup(const ClusterOptions& options, const clusters::Cl
         return base::fail(options.setup_task
                               ? "--setup-task requires providing of --setup-task-output"
                               : "--setup-task-output has no meaning without --setup-task",
-                          "", "", usage);
+                          "", "", base::ExitCode::usage);
     auto task = options.setup_task
                     ? clusters::setup_task(*options.setup_task, *options.setup_task_output)
                     : file.setup_task;
@@ -166,7 +167,7 @@ base::Result<Value> node_setup(const ClusterOptions& options, const clusters::Cl
 
 Answer rescale(const ClusterOptions& options, const store::ScaleSettings& scale) {
     const auto here = TRY(open_context());
-    const auto key = own_key(options);
+    const auto key = own_cluster(options);
     const auto cluster = TRY(here.store.get<store::Cluster>(key));
     TRY(here.slurm.ping());
     // A target is not recorded before Slurm has said what there is to change.
@@ -181,7 +182,7 @@ Answer rescale(const ClusterOptions& options, const store::ScaleSettings& scale)
 
 Answer cluster_create(const ClusterOptions& options) {
     const auto here = TRY(open_context());
-    const auto key = own_key(options);
+    const auto key = own_cluster(options);
     if (here.store.get<store::Cluster>(key)) {
         return base::fail(
             fmt::format("\"{}\" already exists in \"{}\" resource group under {} resource group.",
@@ -212,7 +213,7 @@ Answer cluster_create(const ClusterOptions& options) {
 
 Answer cluster_show(const ClusterOptions& options) {
     const auto here = TRY(open_context());
-    const auto cluster = TRY(here.store.get<store::Cluster>(own_key(options)));
+    const auto cluster = TRY(here.store.get<store::Cluster>(own_cluster(options)));
     return answer_with(here, cluster, status::cluster_columns);
 }
 
@@ -242,7 +243,7 @@ Answer cluster_auto_scale(const ClusterOptions& options) {
 
 Answer cluster_delete(const ClusterOptions& options) {
     const auto here = TRY(open_context());
-    const auto key = own_key(options);
+    const auto key = own_cluster(options);
     const auto cluster = TRY(here.store.get<store::Cluster>(key));
     const auto agreed = TRY(confirm(options.yes));
     if (!agreed) return base::fail("operation cancelled");
@@ -259,7 +260,7 @@ Answer cluster_delete(const ClusterOptions& options) {
 
 const char* const parents_example = " --workspace dev --resource-group team";
 
-void add_name(Parser leaf, ClusterOptions& options) {
+void add_cluster_name(Parser leaf, ClusterOptions& options) {
     leaf.add_option("--name,-n", options.name, "Name of the cluster")
         .type_name("NAME")
         .required()
@@ -276,7 +277,7 @@ void add_bounds(Parser leaf, ClusterOptions& options, bool required) {
         .required(required);
 }
 
-void add_account_options(Parser leaf, ClusterOptions& options) {
+void add_admin_account_options(Parser leaf, ClusterOptions& options) {
     const std::string note = " (accepted but ignored; the nodes have the site's accounts)";
     add_optional(leaf, "--user-name,-u", options.user_name, "Name of the admin user" + note)
         .type_name("NAME")
@@ -291,13 +292,13 @@ void add_account_options(Parser leaf, ClusterOptions& options) {
         .group("Admin Account Arguments");
 }
 
-void add_create(CommandTree& tree, Parser group) {
+void add_cluster_create(CommandTree& tree, Parser group) {
     auto [leaf, options] =
         add_verb(tree, group, "create", "Make a cluster: a named view of some of Slurm's nodes",
                  "batchai cluster create --name nc6 --vm-size STANDARD_NC6 --target 4" +
                      std::string(parents_example),
                  cluster_create);
-    add_name(leaf, *options);
+    add_cluster_name(leaf, *options);
     add_optional(leaf, "--config-file,-f,-c", options->config_file,
                  "cluster.json; options on the command line override it")
         .type_name("FILE");
@@ -307,7 +308,7 @@ void add_create(CommandTree& tree, Parser group) {
     add_bounds(leaf, *options, false);
     add_optional(leaf, "--vm-priority", options->vm_priority, "dedicated or lowpriority")
         .type_name("PRIORITY");
-    add_account_options(leaf, *options);
+    add_admin_account_options(leaf, *options);
     add_optional(leaf, "--storage-account-name", options->storage_account,
                  "Storage account of share and container [each job's own]")
         .type_name("NAME")
@@ -329,15 +330,15 @@ void add_create(CommandTree& tree, Parser group) {
 
 }  // namespace
 
-const Verbs registered("", 20, [](CommandTree& tree, Parser app) {
+const Verbs cluster_verbs("", 20, [](CommandTree& tree, Parser app) {
     const Parser group = add_group(app, "cluster", "Manage clusters");
     const std::string example = "batchai cluster ";
-    add_create(tree, group);
+    add_cluster_create(tree, group);
     {
         auto [leaf, options] = add_verb(
             tree, group, "show", "Show a cluster and the states of its nodes",
             example + "show --name nc6" + parents_example + " --output table", cluster_show);
-        add_name(leaf, *options);
+        add_cluster_name(leaf, *options);
     }
     {
         auto [leaf, options] =
@@ -351,7 +352,7 @@ const Verbs registered("", 20, [](CommandTree& tree, Parser app) {
             "Set the number of nodes that the cluster's jobs may have. An administrator of a "
             "Slurm with power saving also powers nodes up to it, and down below it",
             example + "resize --name nc6 --target 0" + parents_example, cluster_resize);
-        add_name(leaf, *options);
+        add_cluster_name(leaf, *options);
         add_optional(leaf, "--target,-t", options->target, "Number of nodes")
             .type_name("NODES")
             .required();
@@ -363,14 +364,14 @@ const Verbs registered("", 20, [](CommandTree& tree, Parser app) {
                      "administrator of a Slurm with power saving also powers nodes up and down",
                      example + "auto-scale --name nc6 --min 0 --max 4" + parents_example,
                      cluster_auto_scale);
-        add_name(leaf, *options);
+        add_cluster_name(leaf, *options);
         add_bounds(leaf, *options, true);
     }
     {
         auto [leaf, options] =
             add_verb(tree, group, "delete", "Delete a cluster and cancel its jobs",
                      example + "delete --name nc6" + parents_example + " --yes", cluster_delete);
-        add_name(leaf, *options);
+        add_cluster_name(leaf, *options);
         add_yes_options(leaf, options->yes, options->no_wait);
     }
 });

@@ -28,13 +28,13 @@ struct ConfigOptions {
     std::vector<std::string> settings;  // "slurm.partition=gpu"
 };
 
-struct Entry {
+struct ConfigEntry {
     std::string key;
     Value value;
     std::string origin;
 };
 
-Value shown(const job::Value& value) {
+Value setting_value(const job::Value& value) {
     return std::visit([](const auto& held) { return Value(held); }, value);
 }
 
@@ -46,7 +46,7 @@ std::string place_of(const user::UserConfig& config, const std::string& key) {
                        line == config.lines.end() ? 0 : line->second);
 }
 
-void add_parents(const user::UserConfig& config, std::vector<Entry>& entries) {
+void add_parents(const user::UserConfig& config, std::vector<ConfigEntry>& entries) {
     const std::array<std::pair<const char*, user::ParentName>, 3> parents{
         {{"defaults.group", user::group_name({})},
          {"defaults.workspace", user::workspace_name({})},
@@ -59,7 +59,7 @@ void add_parents(const user::UserConfig& config, std::vector<Entry>& entries) {
 
 // The site's setting of an option counts only where the file has none.
 base::Result<void> add_slurm(const user::UserConfig& config, const site::Site& site,
-                             std::vector<Entry>& entries) {
+                             std::vector<ConfigEntry>& entries) {
     const auto of_site = plan::site_options(site);
     std::vector<std::string> given;
     if (!site.source.empty()) given = TRY(site::keys_given_by(site.source));
@@ -67,7 +67,7 @@ base::Result<void> add_slurm(const user::UserConfig& config, const site::Site& s
         constexpr std::string_view table = "slurm.";
         if (!key.starts_with(table)) continue;
         if (const auto value = user::setting(config, key)) {
-            entries.push_back({key, shown(*value), place_of(config, key)});
+            entries.push_back({key, setting_value(*value), place_of(config, key)});
             continue;
         }
         const auto option = std::find_if(of_site.begin(), of_site.end(), [&](const auto& other) {
@@ -83,10 +83,10 @@ base::Result<void> add_slurm(const user::UserConfig& config, const site::Site& s
     return {};
 }
 
-base::Result<std::vector<Entry>> all_entries() {
+base::Result<std::vector<ConfigEntry>> all_entries() {
     const user::UserConfig config = TRY(user::user_config());
     const site::Site site = TRY(site::load_default());
-    std::vector<Entry> entries;
+    std::vector<ConfigEntry> entries;
     add_parents(config, entries);
     TRY(add_slurm(config, site, entries));
     return entries;
@@ -94,7 +94,7 @@ base::Result<std::vector<Entry>> all_entries() {
 
 Answer config_list(const ConfigOptions& options) {
     Value::Array out;
-    for (const Entry& entry : TRY(all_entries())) {
+    for (const ConfigEntry& entry : TRY(all_entries())) {
         Value::Object object{{"key", entry.key}, {"value", entry.value}};
         if (options.origin) object.emplace_back("origin", entry.origin);
         out.emplace_back(std::move(object));
@@ -105,7 +105,7 @@ Answer config_list(const ConfigOptions& options) {
 Answer config_get(const ConfigOptions& options) {
     const auto known = user::user_config_keys();
     const bool is_key = std::find(known.begin(), known.end(), options.key) != known.end();
-    for (const Entry& entry : TRY(all_entries())) {
+    for (const ConfigEntry& entry : TRY(all_entries())) {
         if (entry.key == options.key) return Outcome{entry.value, {}};
     }
     return base::fail(is_key ? "has no value" : "is not a key", options.key,
@@ -129,7 +129,7 @@ std::string key_description(const std::string& begin) {
 
 }  // namespace
 
-const Verbs registered("", 70, [](CommandTree& tree, Parser app) {
+const Verbs config_verbs("", 70, [](CommandTree& tree, Parser app) {
     const Parser group = add_group(app, "config", "Show and change your own defaults");
     {
         auto [leaf, options] = add_verb(tree, group, "list", "List the defaults that are in effect",

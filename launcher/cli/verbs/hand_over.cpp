@@ -147,7 +147,7 @@ Answer validate(const ValidateOptions& options) {
     return Outcome{.exit_code = valid ? 0 : static_cast<int>(base::ExitCode::bad_job_file)};
 }
 
-void add_file_options(Parser leaf, submit::JobFileOptions& file) {
+void add_job_file_options(Parser leaf, submit::JobFileOptions& file) {
     add_optional(leaf, "--storage-account-name", file.storage_account_name,
                  "Storage account for the file's placeholders [$AZURE_BATCHAI_STORAGE_ACCOUNT]")
         .type_name("NAME");
@@ -156,7 +156,7 @@ void add_file_options(Parser leaf, submit::JobFileOptions& file) {
 
 }  // namespace
 
-const Verbs registered("", 90, [](CommandTree& tree, Parser app) {
+const Verbs hand_over_verbs("", 90, [](CommandTree& tree, Parser app) {
     {
         auto [leaf, options] =
             add_verb(tree, app, "validate", "Check a job file; change nothing",
@@ -166,7 +166,7 @@ const Verbs registered("", 90, [](CommandTree& tree, Parser app) {
         leaf.add_option("--format", options->format, "text or json [text]")
             .type_name("FORMAT")
             .one_of({"text", "json"});
-        add_file_options(leaf, options->file);
+        add_job_file_options(leaf, options->file);
     }
     {
         auto [leaf, options] =
@@ -176,7 +176,7 @@ const Verbs registered("", 90, [](CommandTree& tree, Parser app) {
         add_optional(leaf, "--door", options->door, "sbatch, srun or salloc").type_name("NAME");
         leaf.add_flag("--secret-variables", options->secret_variables,
                       "Only print which variables hold secrets");
-        add_file_options(leaf, options->file);
+        add_job_file_options(leaf, options->file);
         leaf.group("");
     }
 });

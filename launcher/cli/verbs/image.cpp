@@ -30,12 +30,11 @@ struct ImageOptions {
     bool yes = false;
 };
 
-using image::Entry;
-using Entries = std::vector<Entry>;
+using Entries = std::vector<image::Entry>;
 
 constexpr std::size_t shortest_digest = 6;
 
-Value value_of(const Entry& entry, bool in_use) {
+Value image_value(const image::Entry& entry, bool in_use) {
     return Value::Object{
         {"digest", entry.digest}, {"image", entry.image.empty() ? Value() : Value(entry.image)},
         {"inUse", in_use},        {"lastUsed", base::to_iso8601(entry.last_used)},
@@ -43,10 +42,10 @@ Value value_of(const Entry& entry, bool in_use) {
         {"size", entry.bytes}};
 }
 
-Value list_value(const Entries& entries, const std::set<std::string>& in_use) {
+Value images_value(const Entries& entries, const std::set<std::string>& in_use) {
     Value::Array out;
-    for (const Entry& entry : entries)
-        out.push_back(value_of(entry, in_use.contains(entry.digest)));
+    for (const image::Entry& entry : entries)
+        out.push_back(image_value(entry, in_use.contains(entry.digest)));
     return out;
 }
 
@@ -66,7 +65,7 @@ base::Result<Entries> own_entries(const ImageOptions& options, const image::Plac
 
 // Returns whether `word` refers to the entry. It may be the digest or at least its first six
 // digits, with or without "sha256:" or "local:", or any form of the image's name.
-bool is_meant(const Entry& entry, const std::string& word) {
+bool is_meant(const image::Entry& entry, const std::string& word) {
     const std::size_t digits = entry.digest.find(':') + 1;
     const std::size_t from = word.starts_with(entry.digest.substr(0, digits)) ? 0 : digits;
     if (from + word.size() >= digits + shortest_digest &&
@@ -82,7 +81,7 @@ base::Result<Entries> find_entries(const ImageOptions& options, const Entries& a
     Entries out;
     for (const std::string& word : options.images) {
         bool found = false;
-        for (const Entry& entry : all) {
+        for (const image::Entry& entry : all) {
             if (!is_meant(entry, word)) continue;
             found = true;
             if (std::find(out.begin(), out.end(), entry) == out.end()) out.push_back(entry);
@@ -96,22 +95,22 @@ base::Result<Entries> find_entries(const ImageOptions& options, const Entries& a
 
 // Asks for confirmation and removes the entries. Returns them as a list.
 Answer remove_all(const Entries& entries, bool yes) {
-    const std::int64_t bytes =
-        std::accumulate(entries.begin(), entries.end(), std::int64_t{0},
-                        [](std::int64_t sum, const Entry& entry) { return sum + entry.bytes; });
-    for (const Entry& entry : entries)
+    const std::int64_t bytes = std::accumulate(
+        entries.begin(), entries.end(), std::int64_t{0},
+        [](std::int64_t sum, const image::Entry& entry) { return sum + entry.bytes; });
+    for (const image::Entry& entry : entries)
         say(fmt::format("to be removed: {} {} ({})", entry.digest.substr(0, 19), entry.image,
                         image::size_text(entry.bytes)));
     const auto agreed = TRY(confirm(yes));
     if (!agreed) return base::fail("operation cancelled");
-    for (const Entry& entry : entries) {
+    for (const image::Entry& entry : entries) {
         TRY(image::remove_entry(entry));
     }
     say(fmt::format(
         "{} removed, {} are free again",
         entries.size() == 1 ? "1 image is" : fmt::format("{} images are", entries.size()),
         image::size_text(bytes)));
-    return Outcome{list_value(entries, {}), status::image_columns};
+    return Outcome{images_value(entries, {}), status::image_columns};
 }
 
 std::string_view words_for(image::Ensured ensured) {
@@ -150,8 +149,8 @@ base::Result<void> pull_one(const ImageOptions& options, const Context& here,
     const auto ensured = TRY(submit::ensure_image(here.store, here.slurm, frozen, access));
     say(fmt::format("{} {}", name, words_for(ensured)));
     const auto all = TRY(image::all_entries(places));
-    for (const Entry& entry : all) {
-        if (entry.path == frozen.root) values.emplace_back(value_of(entry, false));
+    for (const image::Entry& entry : all) {
+        if (entry.path == frozen.root) values.emplace_back(image_value(entry, false));
     }
     return {};
 }
@@ -161,7 +160,7 @@ Answer image_list(const ImageOptions& /*options*/) {
     const auto all = TRY(image::all_entries(submit::image_places(here.store, here.site)));
     const auto in_use =
         all.empty() ? std::set<std::string>() : submit::images_in_use(here.store, here.slurm);
-    return Outcome{list_value(all, in_use), status::image_columns};
+    return Outcome{images_value(all, in_use), status::image_columns};
 }
 
 Answer image_pull(const ImageOptions& options) {
@@ -179,7 +178,7 @@ Answer image_remove(const ImageOptions& options) {
     const auto all = TRY(own_entries(options, submit::image_places(here.store, here.site)));
     const auto meant = TRY(find_entries(options, all));
     const auto in_use = submit::images_in_use(here.store, here.slurm);
-    for (const Entry& entry : meant) {
+    for (const image::Entry& entry : meant) {
         if (in_use.contains(entry.digest))
             return base::fail("is used by a job of yours that has not ended",
                               entry.image.empty() ? entry.digest : entry.image,
@@ -194,7 +193,7 @@ Answer image_prune(const ImageOptions& options) {
     const auto in_use =
         all.empty() ? std::set<std::string>() : submit::images_in_use(here.store, here.slurm);
     const auto latest = base::now() - std::chrono::hours(24) * options.unused_for;
-    std::erase_if(all, [&](const Entry& entry) {
+    std::erase_if(all, [&](const image::Entry& entry) {
         return in_use.contains(entry.digest) || entry.last_used > latest;
     });
     if (all.empty()) {
@@ -219,7 +218,7 @@ void add_yes(Parser leaf, ImageOptions& options) {
 
 }  // namespace
 
-const Verbs registered("", 50, [](CommandTree& tree, Parser app) {
+const Verbs image_verbs("", 50, [](CommandTree& tree, Parser app) {
     const Parser group = add_group(app, "image", "Manage imported container images");
     const std::string example = "batchai image ";
     add_verb(tree, group, "list", "List the images that are imported",

@@ -145,11 +145,11 @@ constexpr const char* name_option = "--name,-n";
 
 }  // namespace
 
-const Verbs registered_group("", 30, [](CommandTree& /*tree*/, Parser app) {
+const Verbs job_group("", 30, [](CommandTree& /*tree*/, Parser app) {
     add_group(app, "job", "Submit and follow jobs");
 });
 
-const Verbs registered("job", 20, [](CommandTree& tree, Parser group) {
+const Verbs job_verbs("job", 20, [](CommandTree& tree, Parser group) {
     const std::string example = "batchai job ";
     {
         auto [leaf, options] =

@@ -51,7 +51,7 @@ Answer job_cp(const JobCpOptions& options) {
 
 }  // namespace
 
-const Verbs registered("job", 110, [](CommandTree& tree, Parser job) {
+const Verbs job_cp_verbs("job", 110, [](CommandTree& tree, Parser job) {
     auto [leaf, options] = add_verb(
         tree, job, "cp", "Copy files from or to a node of a running job, as its processes see them",
         "batchai job cp 'train:$AZ_BATCHAI_JOB_TEMP/trace.json' .\n"

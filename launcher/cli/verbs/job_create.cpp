@@ -196,7 +196,7 @@ Answer job_create(const JobCreateOptions& given) {
 
 }  // namespace
 
-const Verbs registered("job", 10, [](CommandTree& tree, Parser group) {
+const Verbs job_create_verbs("job", 10, [](CommandTree& tree, Parser group) {
     auto [leaf, options] =
         add_verb(tree, group, "create", "Submit a job",
                  "batchai job create --name train --cluster nc6 --config-file job.json\n"

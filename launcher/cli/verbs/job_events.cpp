@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include <chrono>
 #include <cstdlib>
 #include <set>
 #include <string>
@@ -14,6 +13,7 @@
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/context.hpp"
+#include "cli/verbs/job_follow.hpp"
 #include "cli/verbs/named_job.hpp"
 #include "job/syntax/utf8.hpp"
 #include "status/history/events.hpp"
@@ -32,8 +32,6 @@ struct JobEventsOptions {
     bool follow = false;
     bool chart = false;
 };
-
-constexpr auto slurm_pause = std::chrono::seconds(15);
 
 std::string variable(const char* name) {
     const char* const value = std::getenv(name);
@@ -143,7 +141,7 @@ Answer job_events(const JobEventsOptions& options) {
 
 }  // namespace
 
-const Verbs registered("job", 60, [](CommandTree& tree, Parser job) {
+const Verbs job_events_verbs("job", 60, [](CommandTree& tree, Parser job) {
     auto [leaf, options] =
         add_verb(tree, job, "events", "Show what has happened to a job, phase by phase",
                  "batchai job events train --output table\n"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/context.hpp"
+#include "cli/verbs/job_follow.hpp"
 #include "status/job_progress.hpp"
 #include "status/job_watch.hpp"
 #include "status/output_directory.hpp"
@@ -31,8 +31,6 @@ struct JobFileListOptions {
     int expiry = 60;                         // minutes; without effect: file:// URLs do not expire
     std::string file_name;                   // for `stream`
 };
-
-constexpr auto slurm_pause = std::chrono::seconds(15);
 
 std::string relative_path(const JobFileListOptions& options) {
     return options.path.empty() || options.path == "." ? options.file_name
@@ -165,7 +163,7 @@ Answer job_file_stream(const JobFileListOptions& options) {
     return answer;
 }
 
-void add_file_options(Parser leaf, JobFileListOptions& options) {
+void add_job_directory_options(Parser leaf, JobFileListOptions& options) {
     add_job_options(leaf, options.job);
     leaf.add_option("--output-directory-id,-d", options.directory_id,
                     "stdouterr, or the id of an output directory [stdouterr]")
@@ -176,13 +174,13 @@ void add_file_options(Parser leaf, JobFileListOptions& options) {
 
 }  // namespace
 
-const Verbs registered("job", 80, [](CommandTree& tree, Parser job) {
+const Verbs job_file_verbs("job", 80, [](CommandTree& tree, Parser job) {
     const Parser group = add_group(job, "file", "List and follow the files that a job writes");
     {
         auto [leaf, options] =
             add_verb(tree, group, "list", "List a job's files",
                      "batchai job file list --job train --output table", job_file_list);
-        add_file_options(leaf, *options);
+        add_job_directory_options(leaf, *options);
         leaf.add_option("--expiry", options->expiry,
                         "Accepted for the Azure CLI's sake: a file:// URL does not expire")
             .type_name("MINUTES");
@@ -192,7 +190,7 @@ const Verbs registered("job", 80, [](CommandTree& tree, Parser job) {
             add_verb(tree, group, "stream", "Show a job's file as it grows, until the job ends",
                      "batchai job file stream --job train --file-name stdout.txt", job_file_stream,
                      Printing::by_itself_as_az);
-        add_file_options(leaf, *options);
+        add_job_directory_options(leaf, *options);
         leaf.add_option("--file-name,-f", options->file_name, "Name of the file")
             .type_name("NAME")
             .required();

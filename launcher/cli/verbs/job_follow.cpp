@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -28,8 +27,6 @@
 namespace batchai::cli {
 
 namespace {
-
-constexpr auto slurm_pause = std::chrono::seconds(15);
 
 base::Result<void> check_task(const store::Store& store, const store::Job& job,
                               std::optional<int> task) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <chrono>
+#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -10,8 +12,11 @@
 #include "status/job_progress.hpp"
 #include "store/records.hpp"
 
-// What `job logs` and `job create --follow` share.
+// What the verbs share that follow a job.
 namespace batchai::cli {
+
+// Longest time between two queries to Slurm about a job that is followed.
+inline constexpr std::chrono::seconds slurm_pause{15};
 
 // Where the logs of a job, or of one task of an array job, are.
 struct LogPlace {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "status/job_logs.hpp"
 
-#include <chrono>
 #include <map>
 #include <optional>
 #include <set>
@@ -15,39 +14,26 @@
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/context.hpp"
 #include "cli/verbs/job_follow.hpp"
+#include "cli/verbs/named_job.hpp"
 #include "record/attempt.hpp"
 #include "slurm/hostlist.hpp"
 #include "status/job_progress.hpp"
-#include "user/parents.hpp"
 
 namespace batchai::cli {
 namespace {
 
 struct JobLogsOptions {
-    std::optional<std::string> job;  // the word
-    std::optional<std::string> named_job;
-    user::ParentOptions parents;
+    NamedJob job;
     std::optional<std::string> ranks;
     std::optional<std::string> nodes;
     std::optional<std::string> since;
     std::optional<std::size_t> tail;
     std::optional<int> attempt;
-    std::optional<int> task;
     bool follow = false;
     bool merge = false;
     bool only_output = false;
     bool only_error = false;
 };
-
-constexpr auto slurm_pause = std::chrono::seconds(15);
-
-base::Result<store::JobKey> key_of(const JobLogsOptions& options) {
-    if (options.job.has_value() == options.named_job.has_value())
-        return base::fail("name one job", "batchai job logs", "batchai job logs train",
-                          base::ExitCode::usage);
-    return user::job_key(
-        {.job = options.job ? *options.job : *options.named_job, .parents = options.parents});
-}
 
 base::Result<status::LogChoice> choice_of(const JobLogsOptions& options) {
     status::LogChoice choice{.output = !options.only_error, .error = !options.only_output};
@@ -165,9 +151,9 @@ Answer print_tasks(const Context& here, const status::JobView& view,
 
 Answer print_job(const Context& here, const store::JobKey& key, const status::LogChoice& choice,
                  const JobLogsOptions& options) {
-    const auto view = TRY(status::view_job(here.store, here.slurm, key, options.task));
+    const auto view = TRY(status::view_job(here.store, here.slurm, key, options.job.task));
     if (!view.tasks.empty()) return print_tasks(here, view, choice, options);
-    const LogPlace place = TRY(log_place(here, key, options.task));
+    const LogPlace place = TRY(log_place(here, key, options.job.task));
     Headings headings;
     const bool printed = TRY(print_logs(
         {.place = place, .choice = choice, .options = options, .ended = view.ended(), .task = {}},
@@ -179,8 +165,8 @@ Answer print_job(const Context& here, const store::JobKey& key, const status::Lo
 Answer follow_job(const Context& here, const LogPlace& place, const status::LogChoice& choice,
                   const JobLogsOptions& options) {
     const Interruption interruption;
-    const auto key = TRY(key_of(options));
-    status::JobWatch watch(here.store, here.slurm, key, slurm_pause, options.task);
+    const auto key = TRY(key_of(options.job, "logs")).key;
+    status::JobWatch watch(here.store, here.slurm, key, slurm_pause, options.job.task);
     status::JobLogReader reader(
         place.files, place.logs, choice, options.attempt,
         printer_to_output(options.merge ? Prefixes::always : Prefixes::several));
@@ -192,26 +178,26 @@ Answer follow_job(const Context& here, const LogPlace& place, const status::LogC
 }
 
 Answer job_logs(const JobLogsOptions& options) {
-    const auto key = TRY(key_of(options));
+    const auto key = TRY(key_of(options.job, "logs")).key;
     const status::LogChoice choice = TRY(choice_of(options));
     const auto here = TRY(open_context());
     if (!options.follow) return print_job(here, key, choice, options);
-    return follow_job(here, TRY(log_place(here, key, options.task)), choice, options);
+    return follow_job(here, TRY(log_place(here, key, options.job.task)), choice, options);
 }
 
 }  // namespace
 
-const Verbs registered("job", 40, [](CommandTree& tree, Parser job) {
+const Verbs job_logs_verbs("job", 40, [](CommandTree& tree, Parser job) {
     auto [leaf, options] = add_verb(tree, job, "logs", "Show what a job's ranks have printed",
                                     "batchai job logs train --merge --tail 100\n"
                                     "  batchai job logs train --rank 0,3-5 --since 10m\n"
                                     "  batchai job logs train --follow",
                                     job_logs, Printing::by_itself);
-    add_optional(leaf, "job-name", options->job, "Name of the job").type_name("NAME");
-    add_optional(leaf, "--job,-j", options->named_job, "Name of the job, instead of the word")
+    add_optional(leaf, "job-name", options->job.word, "Name of the job").type_name("NAME");
+    add_optional(leaf, "--job,-j", options->job.option, "Name of the job, instead of the word")
         .type_name("NAME")
         .group(resource_arguments);
-    add_experiment_option(leaf, options->parents);
+    add_experiment_option(leaf, options->job.parents);
     add_optional(leaf, "--rank", options->ranks, "Only these ranks, such as 0,3-5 [all]")
         .type_name("RANKS");
     add_optional(leaf, "--node", options->nodes, "Only the ranks on these nodes, such as n[1-3]")
@@ -236,7 +222,7 @@ const Verbs registered("job", 40, [](CommandTree& tree, Parser job) {
                  "The attempt of a job that was requeued [the newest]")
         .type_name("NUMBER")
         .positive();
-    add_task_option(leaf, options->task, "One task of an array job [all that have started]");
+    add_task_option(leaf, options->job.task, "One task of an array job [all that have started]");
 });
 
 }  // namespace batchai::cli

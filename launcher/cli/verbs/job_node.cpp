@@ -83,7 +83,7 @@ Answer job_node_exec(const JobNodeOptions& options) {
 
 }  // namespace
 
-const Verbs registered("job", 120, [](CommandTree& tree, Parser job) {
+const Verbs job_node_verbs("job", 120, [](CommandTree& tree, Parser job) {
     const Parser group = add_group(job, "node", "List and enter the nodes of a job that runs");
     {
         auto [leaf, options] =

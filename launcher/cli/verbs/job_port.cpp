@@ -44,7 +44,7 @@ Answer job_port(const JobPortOptions& options) {
 
 }  // namespace
 
-const Verbs registered("job", 100, [](CommandTree& tree, Parser job) {
+const Verbs job_port_verbs("job", 100, [](CommandTree& tree, Parser job) {
     auto [leaf, options] = add_verb(
         tree, job, "port",
         "Reach ports of a job's node, such as TensorBoard's, as ports of this host. Only your own "

@@ -80,7 +80,7 @@ Answer job_report(const JobReportOptions& options) {
 
 }  // namespace
 
-const Verbs registered("job", 70, [](CommandTree& tree, Parser job) {
+const Verbs job_report_verbs("job", 70, [](CommandTree& tree, Parser job) {
     auto [leaf, options] = add_verb(
         tree, job, "report", "Make a page about a job: its phases, its ranks, and what to change",
         "batchai job report train --file report.html\n"

@@ -6,6 +6,7 @@
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/context.hpp"
+#include "cli/verbs/named_job.hpp"
 #include "plan/elastic.hpp"
 #include "plan/plan_file.hpp"
 #include "record/elastic_files.hpp"
@@ -20,41 +21,36 @@ struct JobResizeOptions {
     int nodes = 0;
 };
 
-tl::unexpected<base::Error> refused(const status::JobView& view, std::string what,
-                                    std::string hint = {}) {
-    return base::fail(std::move(what), view.job.key.job, std::move(hint), base::ExitCode::refused);
-}
-
 // Leaves the request in the job's directory, where `batchai run` looks for it.
 Answer job_resize(const JobResizeOptions& options) {
     const auto here = TRY(open_context());
     const auto view = TRY(status::view_job(here.store, here.slurm, user::job_key(options.job)));
     if (view.job.is_array)
-        return refused(view, "the tasks of an array job cannot be resized: not supported yet");
+        return refusal_for(view, "the tasks of an array job cannot be resized: not supported yet");
     const record::JobFiles files(here.store.job_files(view.job.key).directory());
     const auto plan = TRY(plan::read_plan(files.plan().string(), view.job.plan_digest, {}));
     const auto elastic = TRY(plan::elastic_of(plan.environment, plan.allocation.nodes));
     if (!elastic)
-        return refused(view, "the job is not elastic, so it keeps its nodes",
-                       fmt::format("set {} in the job file", plan::elastic_nodes_variable));
+        return refusal_for(view, "the job is not elastic, so it keeps its nodes",
+                           fmt::format("set {} in the job file", plan::elastic_nodes_variable));
     const auto& slurm = view.evidence.slurm;
     if (view.state != slurm::ExecutionState::running || !slurm || !view.attempt ||
         view.attempt->end)
-        return refused(
+        return refusal_for(
             view, fmt::format("the job is not running; it is {}", slurm::to_string(view.state)));
     const int present = static_cast<int>(slurm->nodes.size());
     if (options.nodes == present)
-        return refused(view, fmt::format("the job has {} nodes already", present));
+        return refusal_for(view, fmt::format("the job has {} nodes already", present));
     if (options.nodes > present)
-        return refused(
+        return refusal_for(
             view,
             fmt::format("Slurm cannot give more nodes to a job that runs; the job has {}", present),
             fmt::format("\"scontrol requeue {}\" starts it again with all its {} nodes, from its "
                         "last commit",
                         slurm->id, plan.allocation.nodes));
     if (options.nodes < elastic->least_nodes)
-        return refused(view, fmt::format("the job needs {} nodes ({})", elastic->least_nodes,
-                                         plan::elastic_nodes_variable));
+        return refusal_for(view, fmt::format("the job needs {} nodes ({})", elastic->least_nodes,
+                                             plan::elastic_nodes_variable));
     TRY(record::write_resize_request(files,
                                      {.attempt = view.attempt->number, .nodes = options.nodes}));
     say(fmt::format("the job keeps {} of its {} nodes after its next commit", options.nodes,
@@ -64,7 +60,7 @@ Answer job_resize(const JobResizeOptions& options) {
 
 }  // namespace
 
-const Verbs registered("job", 130, [](CommandTree& tree, Parser job) {
+const Verbs job_resize_verbs("job", 130, [](CommandTree& tree, Parser job) {
     auto [leaf, options] = add_verb(
         tree, job, "resize",
         "Give back nodes of an elastic job that runs; it goes on with the others after its next "

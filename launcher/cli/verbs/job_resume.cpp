@@ -2,7 +2,6 @@
 #include <csignal>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -13,6 +12,7 @@
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/context.hpp"
+#include "cli/verbs/named_job.hpp"
 #include "record/attempt.hpp"
 #include "record/retries.hpp"
 #include "slurm/parse.hpp"
@@ -29,24 +29,20 @@ struct ResumeOptions {
     std::optional<int> task;
 };
 
-tl::unexpected<base::Error> refused(const status::JobView& view, std::string what,
-                                    std::string hint) {
-    return base::fail(std::move(what), view.job.key.job, std::move(hint), base::ExitCode::refused);
-}
-
 // Refuses a job that cannot be resumed.
 base::Result<void> check(const status::JobView& view) {
     if (!view.ended())
-        return refused(view, "the job has not ended", "`batchai job show` says how far it is");
+        return refusal_for(view, "the job has not ended", "`batchai job show` says how far it is");
     if (view.state == slurm::ExecutionState::succeeded)
-        return refused(view, "the job has succeeded", "");
+        return refusal_for(view, "the job has succeeded", "");
     if (!view.evidence.slurm || view.evidence.slurm->from_accounting)
-        return refused(view,
-                       fmt::format("Slurm has forgotten its job {}, which it does some minutes "
-                                   "after the end (MinJobAge)",
-                                   view.job.slurm_job_id),
-                       "create the job again; it continues from its checkpoints if their directory "
-                       "is the same");
+        return refusal_for(
+            view,
+            fmt::format("Slurm has forgotten its job {}, which it does some minutes "
+                        "after the end (MinJobAge)",
+                        view.job.slurm_job_id),
+            "create the job again; it continues from its checkpoints if their directory "
+            "is the same");
     return {};
 }
 
@@ -57,7 +53,7 @@ bool was_requeued(const slurm::Client& client, const slurm::JobStatus& before) {
            now->at(before.id).restart_count > before.restart_count;
 }
 
-base::Result<void> write(const record::JobFiles& files, const record::Attempt& attempt) {
+base::Result<void> write_attempt(const record::JobFiles& files, const record::Attempt& attempt) {
     return base::write_atomically(files.attempt(attempt.number), to_json(attempt));
 }
 
@@ -69,15 +65,15 @@ Answer resume_tasks(const Context& here, const store::JobKey& key, std::optional
     if (task) {
         tasks = {TRY(status::task_of(view, *task))};
         if (!tasks.front().failed())
-            return refused(view,
-                           fmt::format("task {} has not failed: it is {}", *task,
-                                       slurm::to_string(tasks.front().state)),
-                           "");
+            return refusal_for(view,
+                               fmt::format("task {} has not failed: it is {}", *task,
+                                           slurm::to_string(tasks.front().state)),
+                               "");
     }
     std::erase_if(tasks, [](const status::TaskView& other) { return !other.failed(); });
     if (tasks.empty())
-        return refused(view, "no task of the job has failed",
-                       "`batchai job show` says how far each of them is");
+        return refusal_for(view, "no task of the job has failed",
+                           "`batchai job show` says how far each of them is");
     const auto plan = TRY(status::plan_of_job(here.store, key));
     const auto run = TRY(submit::run_tasks_again(here.store, here.slurm, plan, view.job, tasks));
     say(fmt::format("{} queued again as Slurm job {}: {}",
@@ -109,7 +105,7 @@ Answer job_resume(const ResumeOptions& options) {
     const auto before = last;
     if (last) {
         last->retried = {.queued = true, .message = "the job is queued again by `job resume`"};
-        TRY(write(files, *last));
+        TRY(write_attempt(files, *last));
     }
     TRY(here.store.update<store::Job>(key,
                                       [](store::Job& job) { job.termination_requested.reset(); }));
@@ -118,7 +114,7 @@ Answer job_resume(const ResumeOptions& options) {
     if (slurm::gave_no_answer(queued.error()) && was_requeued(here.slurm, *view.evidence.slurm))
         return Outcome{};
     // Nothing has changed, so the records must say what they said.
-    if (before) TRY(write(files, *before));
+    if (before) TRY(write_attempt(files, *before));
     if (count) TRY(record::write_retry_count(files, *count));
     TRY(here.store.update<store::Job>(
         key, [&](store::Job& job) { job.termination_requested = view.job.termination_requested; }));
@@ -127,7 +123,7 @@ Answer job_resume(const ResumeOptions& options) {
 
 }  // namespace
 
-const Verbs registered("job", 30, [](CommandTree& tree, Parser group) {
+const Verbs job_resume_verbs("job", 30, [](CommandTree& tree, Parser group) {
     auto [leaf, options] =
         add_verb(tree, group, "resume", "Queue a job again that has failed or was terminated",
                  "batchai job resume --name train", job_resume);

@@ -88,7 +88,7 @@ void add_node_choice(Parser leaf, visit::NodeChoice& choice) {
         .excludes(node);
 }
 
-const Verbs registered("job", 90, [](CommandTree& tree, Parser job) {
+const Verbs job_shell_verbs("job", 90, [](CommandTree& tree, Parser job) {
     auto [leaf, options] = add_verb(
         tree, job, "shell",
         "Open a shell where a running job runs: in its container, with its volumes and variables",

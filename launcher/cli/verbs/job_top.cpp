@@ -21,11 +21,11 @@
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/context.hpp"
 #include "cli/verbs/job_follow.hpp"
+#include "cli/verbs/named_job.hpp"
 #include "record/usage.hpp"
 #include "status/job_view.hpp"
 #include "status/job_watch.hpp"
 #include "status/usage/live_usage.hpp"
-#include "user/parents.hpp"
 
 namespace batchai::cli {
 namespace {
@@ -35,10 +35,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 struct JobTopOptions {
-    std::optional<std::string> job;  // the word
-    std::optional<std::string> named_job;
-    user::ParentOptions parents;
-    std::optional<int> task;
+    NamedJob job;
     int interval = 2;
     std::string sort = "node";
     bool once = false;
@@ -46,17 +43,8 @@ struct JobTopOptions {
     Option query;
 };
 
-constexpr seconds slurm_pause{15};
 // The nodes look every few seconds whether somebody watches. A shared file system may add as much.
 constexpr seconds longest_wait_for_samples{15};
-
-base::Result<store::JobKey> key_of(const JobTopOptions& options) {
-    if (options.job.has_value() == options.named_job.has_value())
-        return base::fail("name one job", "batchai job top", "batchai job top train",
-                          base::ExitCode::usage);
-    return user::job_key(
-        {.job = options.job ? *options.job : *options.named_job, .parents = options.parents});
-}
 
 // The last line of a screen is not used, so that it does not scroll.
 status::TopSize size_of_terminal(std::size_t lines_used) {
@@ -166,7 +154,7 @@ base::Result<Look> look_once(status::JobWatch& watch, const record::JobFiles& fi
     }
 }
 
-std::string title(const Look& seen) {
+std::string head_line(const Look& seen) {
     std::string state(slurm::to_string(seen.view.state));
     if (seen.attempt && !seen.attempt->phases.empty())
         state += fmt::format(", phase \"{}\"", seen.attempt->phases.back().name);
@@ -183,7 +171,7 @@ Answer show_once(status::JobWatch& watch, const record::JobFiles& files,
     const Look seen = TRY(look_once(watch, files, keys));
     const bool formatted = options.output.count() > 0 || options.query.count() > 0;
     if (!formatted) {
-        const std::string text = title(seen) + '\n' + status::top_text(seen.nodes, order, {});
+        const std::string text = head_line(seen) + '\n' + status::top_text(seen.nodes, order, {});
         return Outcome{.exit_code = print_bytes(text) ? 0 : 1};
     }
     const record::Attempt& attempt = *seen.attempt;
@@ -239,7 +227,7 @@ Answer show_live(status::JobWatch& watch, const record::JobFiles& files,
                             seen.view.job.key.job));
             return Outcome{};
         }
-        const std::string head = title(seen);
+        const std::string head = head_line(seen);
         const status::TopSize size = screen ? size_of_terminal(3) : status::TopSize{};
         const std::string tables =
             seen.nodes.empty() ? "" : status::top_text(seen.nodes, order, size);
@@ -255,12 +243,12 @@ Answer show_live(status::JobWatch& watch, const record::JobFiles& files,
 }
 
 Answer job_top(const JobTopOptions& options) {
-    const auto key = TRY(key_of(options));
+    const auto key = TRY(key_of(options.job, "top")).key;
     const status::TopOrder order = TRY(status::top_order(options.sort));
     const auto here = TRY(open_context());
-    const LogPlace place = TRY(log_place(here, key, options.task));
+    const LogPlace place = TRY(log_place(here, key, options.job.task));
     const Interruption interruption;
-    status::JobWatch watch(here.store, here.slurm, key, slurm_pause, options.task);
+    status::JobWatch watch(here.store, here.slurm, key, slurm_pause, options.job.task);
     const bool formatted = options.output.count() > 0 || options.query.count() > 0;
     return options.once || formatted ? show_once(watch, place.files, options, order)
                                      : show_live(watch, place.files, options, order);
@@ -268,19 +256,19 @@ Answer job_top(const JobTopOptions& options) {
 
 }  // namespace
 
-const Verbs registered("job", 50, [](CommandTree& tree, Parser job) {
+const Verbs job_top_verbs("job", 50, [](CommandTree& tree, Parser job) {
     auto [leaf, options] =
         add_verb(tree, job, "top", "Show what a running job uses on each node, and each rank",
                  "batchai job top train\n"
                  "  batchai job top train --sort memory --interval 5\n"
                  "  batchai job top train --once --output json",
                  job_top);
-    add_optional(leaf, "job", options->job, "Name of the job").type_name("NAME");
-    add_optional(leaf, "--name,-n", options->named_job, "Name of the job, instead of the word")
+    add_optional(leaf, "job", options->job.word, "Name of the job").type_name("NAME");
+    add_optional(leaf, "--name,-n", options->job.option, "Name of the job, instead of the word")
         .type_name("NAME")
         .group(resource_arguments);
-    add_experiment_option(leaf, options->parents);
-    add_optional(leaf, "--task", options->task, "The task of an array job")
+    add_experiment_option(leaf, options->job.parents);
+    add_optional(leaf, "--task", options->job.task, "The task of an array job")
         .type_name("NUMBER")
         .non_negative();
     leaf.add_option("--interval", options->interval, "Time between two tables [2]")

@@ -91,7 +91,7 @@ Answer metrics(const MetricsOptions& options) {
 
 }  // namespace
 
-const Verbs registered("", 80, [](CommandTree& tree, Parser app) {
+const Verbs metrics_verbs("", 80, [](CommandTree& tree, Parser app) {
     auto [leaf, options] =
         add_verb(tree, app, "metrics", "Show your jobs as metrics in the text format of Prometheus",
                  "batchai metrics --output ~/.batchai-metrics.prom", metrics, Printing::by_itself);

@@ -3,10 +3,13 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/error.hpp"
 #include "cli/tree/builder.hpp"
 #include "status/job_facts.hpp"
+#include "status/job_view.hpp"
+#include "user/parents.hpp"
 
 // The job that a verb is about, as a word or by --name, and the task of an array job.
 namespace batchai::cli {
@@ -38,6 +41,13 @@ inline void add_named_job(Parser leaf, NamedJob& job) {
     return status::FactsOf{
         .key = user::job_key({.job = job.word ? *job.word : *job.option, .parents = job.parents}),
         .task = job.task};
+}
+
+// Returns the error of a verb that the job's state, or its kind, does not allow.
+[[nodiscard]] inline tl::unexpected<base::Error> refusal_for(const status::JobView& view,
+                                                             std::string what,
+                                                             std::string hint = {}) {
+    return base::fail(std::move(what), view.job.key.job, std::move(hint), base::ExitCode::refused);
 }
 
 }  // namespace batchai::cli

@@ -44,7 +44,7 @@ store::ExperimentKey own_experiment(const ResourceOptions& options) {
 }
 
 template <typename Items>
-Value list_value(const Items& items, const std::string& subscription) {
+Value resources_value(const Items& items, const std::string& subscription) {
     Value::Array values;
     for (const auto& item : items)
         values.push_back(status::to_value(item, subscription));
@@ -109,7 +109,7 @@ Answer shown(const Found& found, const Context& here, Columns columns) {
 template <typename Found>
 Answer listed(const Found& found, const Context& here, Columns columns) {
     if (!found) return tl::unexpected(found.error());
-    return Outcome{list_value(*found, here.site.subscription), std::move(columns)};
+    return Outcome{resources_value(*found, here.site.subscription), std::move(columns)};
 }
 
 Answer group_create(const ResourceOptions& options) {
@@ -354,7 +354,7 @@ void add_experiment_verbs(CommandTree& tree, Parser app) {
 
 }  // namespace
 
-const Verbs registered("", 10, [](CommandTree& tree, Parser app) {
+const Verbs resource_verbs("", 10, [](CommandTree& tree, Parser app) {
     add_group_verbs(tree, app);
     add_workspace_verbs(tree, app);
     add_experiment_verbs(tree, app);

@@ -121,7 +121,7 @@ Answer version(const VersionOptions& /*options*/) {
 
 }  // namespace
 
-const Verbs registered("", 100, [](CommandTree& tree, Parser app) {
+const Verbs run_verbs("", 100, [](CommandTree& tree, Parser app) {
     {
         auto [leaf, options] = add_verb(
             tree, app, "run", "Carry out a job's plan inside its Slurm allocation",

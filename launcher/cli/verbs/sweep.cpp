@@ -191,7 +191,7 @@ Answer sweep_stop(const SweepOptions& options) {
 
 }  // namespace
 
-const Verbs registered("", 40, [](CommandTree& tree, Parser app) {
+const Verbs sweep_verbs("", 40, [](CommandTree& tree, Parser app) {
     const Parser group =
         add_group(app, "sweep", "Compare the points of a sweep, and run them again");
     constexpr const char* name_option = "--name,-n";

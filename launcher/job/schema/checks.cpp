@@ -120,13 +120,8 @@ Failure bad(std::string message, std::string hint = {}, Fault fault = Fault::bad
     return CheckFailure{fault, std::move(message), std::move(hint)};
 }
 
-bool is_control(char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    return byte < 0x20 || byte == 0x7F;
-}
-
 bool has_control(std::string_view text) {
-    return std::any_of(text.begin(), text.end(), is_control);
+    return std::any_of(text.begin(), text.end(), base::is_control);
 }
 
 bool is_digit(char c) {

@@ -62,7 +62,7 @@ Value convert(const YAML::Node& node, int depth) {
     return node.IsScalar() ? scalar(node) : Value();
 }
 
-constexpr std::size_t file_limit = 16UL << 20U;
+constexpr std::size_t specification_limit = 16UL << 20U;
 
 struct Found {
     std::filesystem::path path;
@@ -107,7 +107,7 @@ std::string text_of(const Value& object, std::string_view key) {
     return value.is_null() ? std::string() : scalar_text(value, key);
 }
 
-const Value::Array& list_of(const Value& object, std::string_view key) {
+const Value::Array& items_of(const Value& object, std::string_view key) {
     static const Value::Array nothing;
     const Value& value = object[key];
     if (value.is_null()) return nothing;
@@ -117,7 +117,7 @@ const Value::Array& list_of(const Value& object, std::string_view key) {
 
 std::vector<std::string> texts_of(const Value& object, std::string_view key) {
     std::vector<std::string> texts;
-    for (const Value& value : list_of(object, key))
+    for (const Value& value : items_of(object, key))
         texts.push_back(scalar_text(value, key));
     return texts;
 }
@@ -160,9 +160,9 @@ class Decoder {
     DeviceEdits edits(const Value& from) {
         note_unknown(from, {"env", "deviceNodes", "mounts", "hooks", "additionalGids"});
         DeviceEdits into;
-        for (const Value& node : list_of(from, "deviceNodes"))
+        for (const Value& node : items_of(from, "deviceNodes"))
             add_once(into.nodes, device(node));
-        for (const Value& mount : list_of(from, "mounts"))
+        for (const Value& mount : items_of(from, "mounts"))
             add_once(into.mounts, bind(mount));
         for (std::string& entry : texts_of(from, "env")) {
             if (!is_assignment(entry))
@@ -170,9 +170,9 @@ class Decoder {
             const std::size_t sign = entry.find('=');
             into.environment.push_back({entry.substr(0, sign), entry.substr(sign + 1)});
         }
-        for (const Value& entry : list_of(from, "hooks"))
+        for (const Value& entry : items_of(from, "hooks"))
             add_once(into.hooks, hook(entry));
-        for (const Value& group : list_of(from, "additionalGids"))
+        for (const Value& group : items_of(from, "additionalGids"))
             add_once(into.groups, number<gid_t>(group, "additionalGids"));
         return into;
     }
@@ -265,7 +265,7 @@ CdiSpec decode(const Value& document, const std::string& file) {
     decoder.note_unknown(document,
                          {"cdiVersion", "kind", "annotations", "devices", "containerEdits"});
     spec.edits = decoder.edits(document["containerEdits"]);
-    for (const Value& device : list_of(document, "devices")) {
+    for (const Value& device : items_of(document, "devices")) {
         decoder.note_unknown(device, {"name", "annotations", "containerEdits"});
         spec.devices.push_back({text_of(device, "name"), decoder.edits(device["containerEdits"])});
         if (spec.devices.back().name.empty()) throw std::runtime_error("a device has no \"name\"");
@@ -280,7 +280,7 @@ base::Result<CdiFiles> read_cdi(const std::vector<std::string>& directories) {
     std::map<std::string, std::size_t> directory_of_kind;
     std::vector<std::size_t> directory_of_spec;
     for (const auto& [name, file] : find_files(directories)) {
-        const auto text = TRY(base::read_file(file.path, file_limit));
+        const auto text = TRY(base::read_file(file.path, specification_limit));
         auto spec = parse_cdi(text, format_of(file.path).value(), file.path.string());
         if (!spec)
             return base::fail("cannot be used as a CDI file: " + spec.error().what,

@@ -37,7 +37,7 @@ std::string_view base_name(std::string_view path) {
     return path.substr(path.rfind('/') + 1);
 }
 
-void add_once(std::vector<std::string>& list, const std::string& entry) {
+void add_path_once(std::vector<std::string>& list, const std::string& entry) {
     if (std::find(list.begin(), list.end(), entry) == list.end()) list.push_back(entry);
 }
 
@@ -216,7 +216,7 @@ base::Result<void> perform(const VendorHook& hook, const base::Root& root,
     for (const std::string& folder : hook.values("folder")) {
         if (!folder.starts_with('/') || folder.find('\n') != std::string::npos)
             return base::fail(fmt::format("\"{}\" is not an absolute path", folder));
-        add_once(directories, folder);
+        add_path_once(directories, folder);
     }
     return {};
 }

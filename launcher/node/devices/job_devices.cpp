@@ -86,7 +86,7 @@ std::vector<const CdiDevice*> devices_of_job(const CdiSpec& spec,
     return devices;
 }
 
-constexpr const char* note_name = "devices";
+constexpr const char* devices_note = "devices";
 constexpr std::size_t note_limit = 64UL << 10U;
 // This is part of the plugin's timeout for a sandbox. If the controller takes longer, the job
 // starts without its answer.
@@ -94,7 +94,7 @@ constexpr std::chrono::seconds answer_deadline{10};
 
 std::optional<std::string> read_note(const base::Root& place) {
     const base::FileDescriptor file =
-        base::open_beneath(place.directory.get(), note_name, O_RDONLY);
+        base::open_beneath(place.directory.get(), devices_note, O_RDONLY);
     if (!file.valid()) return std::nullopt;
     std::string text(note_limit, '\0');
     const ssize_t count = read(file.get(), text.data(), text.size());
@@ -106,12 +106,12 @@ std::optional<std::string> read_note(const base::Root& place) {
 // again.
 void write_note(const base::Root& place, const std::string& text) {
     const int directory = place.directory.get();
-    const std::string fresh = fmt::format("{}.{}", note_name, base::random_uuid());
+    const std::string fresh = fmt::format("{}.{}", devices_note, base::random_uuid());
     const base::FileDescriptor file =
         base::open_beneath(directory, fresh, O_WRONLY | O_CREAT | O_EXCL, 0600);
     if (!file.valid()) return;
     if (!base::write_all(file.get(), text) ||
-        renameat(directory, fresh.c_str(), directory, note_name) != 0)
+        renameat(directory, fresh.c_str(), directory, devices_note) != 0)
         unlinkat(directory, fresh.c_str(), 0);
 }
 

@@ -57,7 +57,7 @@ std::vector<PlaceName> places_of_containers(const base::Root& node_root) {
     return places;
 }
 
-base::Root open_place(const base::Root& node_root, const PlaceName& place) {
+base::Root open_leftover(const base::Root& node_root, const PlaceName& place) {
     return {base::open_beneath(node_root.directory.get(), place.name, O_PATH | O_DIRECTORY),
             fmt::format("{}/{}", node_root.path, place.name)};
 }
@@ -114,7 +114,7 @@ base::Result<bool> note_end_of_job(const base::Root& node_root, const std::strin
     if (!TRY(end_claims(node_root, job_id))) return false;
     for (const PlaceName& name : places_of_containers(node_root)) {
         if (name.job_id != job_id) continue;
-        const base::Root place = open_place(node_root, name);
+        const base::Root place = open_leftover(node_root, name);
         if (place.directory.valid()) note_end(place);
     }
     return true;
@@ -127,7 +127,7 @@ base::Result<void> prepare_to_remove_container(const base::Root& node_root,
     std::vector<base::FileDescriptor> locks;
     for (const PlaceName& name : places_of_containers(node_root)) {
         if (name.job_id != job_id) continue;
-        const base::Root place = open_place(node_root, name);
+        const base::Root place = open_leftover(node_root, name);
         if (!place.directory.valid()) continue;
         // A keeper that is ending holds the lock until remote storage has what the job wrote.
         auto lock = TRY(lock_place(place, patience));

@@ -23,10 +23,10 @@ namespace batchai::node {
 
 namespace {
 
-constexpr std::size_t file_limit = 16UL << 20U;
+constexpr std::size_t map_limit = 16UL << 20U;
 constexpr std::chrono::seconds mapping_deadline{10};
 
-void say(int descriptor, std::string_view text) {
+void write_word(int descriptor, std::string_view text) {
     if (write(descriptor, text.data(), text.size()) < 0) {
         // The reader sees the end of the pipe instead.
     }
@@ -42,7 +42,7 @@ base::Result<void> write_file(const std::string& path, std::string_view text) {
 }
 
 std::optional<SubordinateIds> subordinate_ids(const char* file, const std::string& name, uid_t id) {
-    const auto text = base::read_file(file, file_limit);
+    const auto text = base::read_file(file, map_limit);
     return text ? find_subordinate_ids(*text, name, id) : std::nullopt;
 }
 
@@ -82,7 +82,7 @@ int map_from_outside(const Identities& identities, pid_t process, const base::Pi
                             return run_mapper("newgidmap", process,
                                               outer_map(identities.group, identities.groups));
                         });
-    if (!mapped) say(answer.write_end.get(), mapped.error().text());
+    if (!mapped) write_word(answer.write_end.get(), mapped.error().text());
     return 0;
 }
 
@@ -104,7 +104,7 @@ base::Result<void> leave_with_all_ids(const Identities& identities) {
     }));
     answer.write_end.reset(-1);
     const auto gone = leave();
-    if (gone) say(left.write_end.get(), "x");
+    if (gone) write_word(left.write_end.get(), "x");
     left.write_end.reset(-1);
     const std::string complaint = base::read_to_end(answer.read_end.get());
     static_cast<void>(mapper.wait());
@@ -175,9 +175,9 @@ base::Result<base::FileDescriptor> make_rank_namespace(const Identities& identit
         std::array<char, 32> number{"?"};
         if (unshare(CLONE_NEWUSER) == 0 &&
             readlink("/proc/self", number.data(), number.size() - 1) > 0)
-            say(ready.write_end.get(), number.data());
+            write_word(ready.write_end.get(), number.data());
         else
-            say(ready.write_end.get(), std::string("!") + std::strerror(errno));
+            write_word(ready.write_end.get(), std::string("!") + std::strerror(errno));
         ready.write_end.reset(-1);
         static_cast<void>(base::read_to_end(done.read_end.get()));
         return 0;

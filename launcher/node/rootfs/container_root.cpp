@@ -82,8 +82,8 @@ constexpr const char* upper_name = "upper";
 constexpr const char* work_name = "work";
 constexpr const char* root_name = "root";
 
-tl::unexpected<base::Error> image_error(const plan::Container& container, std::string_view what,
-                                        std::string hint) {
+tl::unexpected<base::Error> cannot_use_image(const plan::Container& container,
+                                             std::string_view what, std::string hint) {
     return base::fail(fmt::format("cannot use the image {}: {}", container.image, what),
                       container.root, std::move(hint));
 }
@@ -98,12 +98,12 @@ base::Result<void> check_there(const plan::Container& container) {
                       "batchai image pull {} puts it there; the cache must be on a file "
                       "system that every node sees",
                       container.image);
-        return image_error(container, std::strerror(errno), hint);
+        return cannot_use_image(container, std::strerror(errno), hint);
     }
     if (S_ISDIR(status.st_mode) == container.root_is_directory) return {};
-    return image_error(container,
-                       container.root_is_directory ? "is not a directory" : "is a directory",
-                       "submit the job again");
+    return cannot_use_image(container,
+                            container.root_is_directory ? "is not a directory" : "is a directory",
+                            "submit the job again");
 }
 
 // Mounts the open file, or the one at the path if it is not valid.
@@ -129,7 +129,7 @@ base::Result<void> mount_directory(const plan::Container& container) {
     if (tree.valid() &&
         move_mount(tree.get(), "", AT_FDCWD, image_name, MOVE_MOUNT_F_EMPTY_PATH) == 0)
         return {};
-    return image_error(container, std::strerror(errno), {});
+    return cannot_use_image(container, std::strerror(errno), {});
 }
 
 // Returns whether files of the image can be changed through the kernel's overlay. It copies a file
@@ -230,8 +230,8 @@ base::Result<ImageLayers> mount_image_layers(const plan::Container& container,
     TRY(check_there(container));
     // Mounted by its path, it would be an image that nobody has checked.
     if (!container.digest.empty() && !image.valid())
-        return image_error(container, "could not be opened before the container was made",
-                           "start the step again");
+        return cannot_use_image(container, "could not be opened before the container was made",
+                                "start the step again");
     if (fchdir(place.directory.get()) != 0)
         return base::fail(fmt::format("cannot be entered: {}", std::strerror(errno)), place.path);
     for (const char* name : {image_name, upper_name, work_name, root_name}) {
@@ -271,13 +271,13 @@ base::Result<ImageLayers> mount_image_layers(const plan::Container& container,
 
 namespace {
 
-constexpr std::size_t file_limit = 1UL << 20U;
+constexpr std::size_t variables_limit = 1UL << 20U;
 constexpr const char* apt_directory = "/etc/apt/apt.conf.d";
 constexpr const char* apt_file = "/etc/apt/apt.conf.d/99batchai";
 constexpr const char* apt_text = "APT::Sandbox::User \"root\";\n";
 
 std::string node_file(const char* path) {
-    return base::read_file(path, file_limit).value_or("");
+    return base::read_file(path, variables_limit).value_or("");
 }
 
 // Writes the file only if its text differs, because the writable layer keeps it from step to step.

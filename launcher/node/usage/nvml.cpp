@@ -9,9 +9,7 @@
 
 namespace batchai::node {
 
-namespace {
-
-constexpr const char* library_name = "libnvidia-ml.so.1";
+namespace nvml {
 
 // From nvml.h, whose interface is stable.
 using Return = int;
@@ -27,23 +25,29 @@ struct Memory {
 };
 constexpr Return success = 0;
 
+}  // namespace nvml
+
+namespace {
+
+constexpr const char* library_name = "libnvidia-ml.so.1";
+
 }  // namespace
 
 struct Nvml::Library {
     void* handle = nullptr;
-    Return (*init)() = nullptr;
-    Return (*shutdown)() = nullptr;
-    const char* (*error_string)(Return) = nullptr;
-    Return (*device_count)(unsigned int*) = nullptr;
-    Return (*device)(unsigned int, Device*) = nullptr;
-    Return (*minor_number)(Device, unsigned int*) = nullptr;
-    Return (*utilization)(Device, Utilization*) = nullptr;
-    Return (*memory)(Device, Memory*) = nullptr;
-    Return (*power)(Device, unsigned int*) = nullptr;
+    nvml::Return (*init)() = nullptr;
+    nvml::Return (*shutdown)() = nullptr;
+    const char* (*error_string)(nvml::Return) = nullptr;
+    nvml::Return (*device_count)(unsigned int*) = nullptr;
+    nvml::Return (*device)(unsigned int, nvml::Device*) = nullptr;
+    nvml::Return (*minor_number)(nvml::Device, unsigned int*) = nullptr;
+    nvml::Return (*utilization)(nvml::Device, nvml::Utilization*) = nullptr;
+    nvml::Return (*memory)(nvml::Device, nvml::Memory*) = nullptr;
+    nvml::Return (*power)(nvml::Device, unsigned int*) = nullptr;
     bool ready = false;
     struct Gpu {
         int number;
-        Device device;
+        nvml::Device device;
     };
     std::vector<Gpu> gpus{};
 
@@ -82,17 +86,17 @@ base::Result<Nvml> Nvml::open(const std::vector<int>& numbers) {
     if (library->handle == nullptr) return base::fail(dlerror());
     if (!library->find_all())
         return base::fail("it has not all functions that are needed", library_name);
-    if (const Return code = library->init(); code != success)
+    if (const nvml::Return code = library->init(); code != nvml::success)
         return base::fail(library->error_string(code), library_name);
     library->ready = true;
     unsigned int count = 0;
-    if (const Return code = library->device_count(&count); code != success)
+    if (const nvml::Return code = library->device_count(&count); code != nvml::success)
         return base::fail(library->error_string(code), library_name);
     for (unsigned int i = 0; i < count; ++i) {
-        Device device = nullptr;
+        nvml::Device device = nullptr;
         unsigned int minor = 0;
-        if (library->device(i, &device) != success ||
-            library->minor_number(device, &minor) != success)
+        if (library->device(i, &device) != nvml::success ||
+            library->minor_number(device, &minor) != nvml::success)
             continue;
         const auto number = static_cast<int>(minor);
         if (std::find(numbers.begin(), numbers.end(), number) != numbers.end())
@@ -108,14 +112,14 @@ std::vector<record::GpuUsage> Nvml::read() const {
     std::vector<record::GpuUsage> out;
     for (const Library::Gpu& gpu : library_->gpus) {
         record::GpuUsage& use = out.emplace_back(record::GpuUsage{.index = gpu.number});
-        Utilization utilization{};
-        if (library_->utilization(gpu.device, &utilization) == success)
+        nvml::Utilization utilization{};
+        if (library_->utilization(gpu.device, &utilization) == nvml::success)
             use.busy = static_cast<int>(std::min(utilization.gpu, 100U));
-        Memory memory{};
-        if (library_->memory(gpu.device, &memory) == success)
+        nvml::Memory memory{};
+        if (library_->memory(gpu.device, &memory) == nvml::success)
             use.memory = static_cast<std::int64_t>(memory.used);
         unsigned int milliwatts = 0;
-        if (library_->power(gpu.device, &milliwatts) == success)
+        if (library_->power(gpu.device, &milliwatts) == nvml::success)
             use.watts = static_cast<int>((milliwatts + 500) / 1000);
     }
     return out;

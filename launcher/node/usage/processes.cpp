@@ -20,7 +20,7 @@ constexpr std::size_t longest_text = 4UL << 20U;
 
 const double seconds_of_tick = 1.0 / static_cast<double>(sysconf(_SC_CLK_TCK));
 
-double seconds(std::uint64_t ticks) {
+double in_seconds(std::uint64_t ticks) {
     return static_cast<double>(ticks) * seconds_of_tick;
 }
 
@@ -185,7 +185,7 @@ void StepProcesses::add_up(const Listed& listed) {
     for (const auto& [rank, use] : now) {
         RankProcesses& total = ranks_[rank];
         // Nothing that was used becomes less, whatever the kernel has lost of ended processes.
-        total.cpu_seconds = std::max(total.cpu_seconds, seconds(ticks[rank]));
+        total.cpu_seconds = std::max(total.cpu_seconds, in_seconds(ticks[rank]));
         total.read = std::max(total.read, use.read);
         total.written = std::max(total.written, use.written);
         total.memory = use.memory;
@@ -211,7 +211,7 @@ void StepProcesses::look() {
 double StepProcesses::cpu_seconds_of_ended_tasks() const {
     const auto stat =
         mpi_bridge::parse_process_stat(text_of(std::to_string(step_.slurmstepd) + "/stat"));
-    return stat ? seconds(stat->ticks_of_children) : 0;
+    return stat ? in_seconds(stat->ticks_of_children) : 0;
 }
 
 }  // namespace batchai::node

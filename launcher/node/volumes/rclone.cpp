@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int most_slots = 64;
-constexpr std::size_t note_limit = 16UL << 20U;
+constexpr std::size_t rclone_note_limit = 16UL << 20U;
 
 struct State {
     bool written = false;
@@ -35,7 +35,7 @@ struct State {
 // Reads rclone's note on one file. A note that cannot be read is just being written, so its file
 // counts as not stored.
 State read_state(const fs::path& note) {
-    const auto text = base::read_file(note, note_limit);
+    const auto text = base::read_file(note, rclone_note_limit);
     if (!text) return {};
     const auto note_value = base::parse_json(*text, note.string());
     if (!note_value) return {};

@@ -147,7 +147,7 @@ int patience_with(const std::vector<RemoteMount>& mounts) {
     return longest + farewell_seconds;
 }
 
-void work(const std::vector<RemoteMount>& mounts, const Job& job, int control, int ready) {
+void start_work(const std::vector<RemoteMount>& mounts, const Job& job, int control, int ready) {
     Note note(mounts, job);
     constexpr int code = 0;
     if (write(ready, &code, sizeof code) != sizeof code || next_byte(control) != serve_byte) return;
@@ -177,7 +177,7 @@ int be_steward(const std::vector<RemoteMount>& mounts, const Job& job, int contr
         return write(ready, &code, sizeof code) < 0 ? 2 : 1;
     }
     try {
-        work(mounts, job, control, ready);
+        start_work(mounts, job, control, ready);
     } catch (const std::exception& error) {
         Trace(job.directory).line(fmt::format("volumes: {}", error.what()));
         return 1;

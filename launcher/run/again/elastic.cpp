@@ -36,15 +36,6 @@ constexpr std::chrono::seconds answer_between_starts{10};
 constexpr std::chrono::seconds between_looks{5};
 constexpr int most_looks = 36;
 
-bool contains(const Nodes& nodes, const std::string& name) {
-    return std::find(nodes.begin(), nodes.end(), name) != nodes.end();
-}
-
-Nodes without(Nodes nodes, const Nodes& others) {
-    std::erase_if(nodes, [&](const std::string& name) { return contains(others, name); });
-    return nodes;
-}
-
 std::string listed(const Nodes& nodes) {
     return fmt::format("{}", fmt::join(nodes, ", "));
 }

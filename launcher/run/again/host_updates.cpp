@@ -16,7 +16,7 @@ namespace batchai::run {
 
 namespace {
 
-constexpr std::chrono::seconds between_looks{1};
+constexpr std::chrono::seconds between_update_looks{1};
 constexpr mode_t of_the_user = 0700;
 // A controller that takes longer has enough to do.
 constexpr std::chrono::seconds slow_answer{1};
@@ -65,7 +65,7 @@ void HostUpdates::begin(Clock::time_point now) {
 
 void HostUpdates::poll(Clock::time_point now) {
     if (now >= next_look_) {
-        next_look_ = now + between_looks;
+        next_look_ = now + between_update_looks;
         take_request(now);
     }
     if (now < next_question_ || !told_.empty()) return;

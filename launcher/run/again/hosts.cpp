@@ -9,11 +9,18 @@
 
 namespace batchai::run {
 
-namespace {
-
 bool contains(const Nodes& nodes, const std::string& name) {
     return std::find(nodes.begin(), nodes.end(), name) != nodes.end();
 }
+
+Nodes without(const Nodes& nodes, const Nodes& others) {
+    Nodes out;
+    std::copy_if(nodes.begin(), nodes.end(), std::back_inserter(out),
+                 [&](const std::string& name) { return !contains(others, name); });
+    return out;
+}
+
+namespace {
 
 const slurm::NodeStatus* status_of(const std::string& name, const SlurmsView& view) {
     const auto found = std::find_if(view.nodes.begin(), view.nodes.end(),
@@ -35,10 +42,6 @@ Nodes chosen(const Nodes& nodes, Predicate predicate) {
     Nodes out;
     std::copy_if(nodes.begin(), nodes.end(), std::back_inserter(out), predicate);
     return out;
-}
-
-Nodes without(const Nodes& nodes, const Nodes& others) {
-    return chosen(nodes, [&](const std::string& name) { return !contains(others, name); });
 }
 
 }  // namespace

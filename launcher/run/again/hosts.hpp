@@ -22,6 +22,10 @@ inline constexpr const char* hosts_updated_message = "The nodes of the job have 
 
 using Nodes = std::vector<std::string>;
 
+[[nodiscard]] bool contains(const Nodes& nodes, const std::string& name);
+// Returns the nodes that are not among `others`, in their order.
+[[nodiscard]] Nodes without(const Nodes& nodes, const Nodes& others);
+
 // What Slurm says about an elastic job and the nodes of the cluster.
 struct SlurmsView {
     slurm::JobStatus job;

@@ -25,15 +25,15 @@ using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
 // Slurm itself takes minutes (SlurmdTimeout) to notice that a node no longer answers.
-constexpr seconds between_looks{10};
-// These apply after TERM. Together with answer_deadline, they end the watch before Slurm's KillWait
-// has passed.
+constexpr seconds between_looks_at_node{10};
+// These apply after TERM. Together with node_answer_deadline, they end the watch before Slurm's
+// KillWait has passed.
 constexpr seconds between_last_looks{1};
 constexpr seconds longest_doubt{20};
 // Allows for a controller that is busy or is just being replaced by its backup. It cannot be much
 // longer, because after TERM we have only KillWait, usually 30 s.
-constexpr seconds answer_deadline{8};
-constexpr int tries = 3;
+constexpr seconds node_answer_deadline{8};
+constexpr int node_tries = 3;
 
 // Returns whether Slurm may show this state for a job that has lost its first node while nobody has
 // decided what becomes of the job.
@@ -78,7 +78,7 @@ int queue_again(const slurm::Client& client, const FirstNodeWatch& watch) {
                                     watch.node));
             return 0;
         }
-        if (attempt == tries) {
+        if (attempt == node_tries) {
             note(watch,
                  fmt::format("batchai: error: the job's first node, {}, is lost, and the job "
                              "cannot be queued again: {}",
@@ -124,10 +124,11 @@ bool first_node_is_lost(const FirstNodeWatch& watch, const slurm::JobStatus& job
 
 int watch_first_node(const FirstNodeWatch& watch) {
     const base::HeldSignals signals{SIGTERM, SIGINT, end_of_background_step};
-    const slurm::Client client(answer_deadline);
+    const slurm::Client client(node_answer_deadline);
     std::optional<Clock::time_point> told_to_end;
     while (true) {
-        const auto signal = signals.next_within(told_to_end ? between_last_looks : between_looks);
+        const auto signal =
+            signals.next_within(told_to_end ? between_last_looks : between_looks_at_node);
         if (signal == end_of_background_step) return 0;
         if (signal && !told_to_end) told_to_end = Clock::now();
         const Fate fate = look(client, watch);

@@ -24,60 +24,60 @@ enum class Kind {
 };
 
 // What words in a line, in lower case, make of it.
-struct Row {
+struct LineRow {
     std::string_view word;
     Kind kind;
 };
 
 // The word that comes first in the line decides, and of two at one place the remark, because
 // remarks speak of errors, too.
-constexpr std::array rows{
-    Row{"warning:", Kind::remark},  // bash, perl, git, compilers, Python's "UserWarning:"
-    Row{"[warning", Kind::remark},
-    Row{"warning]", Kind::remark},
-    Row{" - warning - ", Kind::remark},  // Python's logging
-    Row{" warning ", Kind::remark},
-    Row{"[warn]", Kind::remark},
-    Row{"warn:", Kind::remark},
-    Row{"[info", Kind::remark},
-    Row{"info:", Kind::remark},
-    Row{" - info - ", Kind::remark},
-    Row{"can't set the locale", Kind::remark},  // manpath
-    Row{"cannot set lc_", Kind::remark},        // locale
-    Row{"please check that your locale settings", Kind::remark},
-    Row{"falling back to the standard locale", Kind::remark},
-    Row{" 0 errors", Kind::remark},
-    Row{"no errors", Kind::remark},
-    Row{"error", Kind::error},
-    Row{"exception", Kind::error},
-    Row{"traceback", Kind::error},
-    Row{"fatal", Kind::error},
-    Row{"abort", Kind::error},
-    Row{"assert", Kind::error},
-    Row{"failed", Kind::error},
-    Row{"failure", Kind::error},
-    Row{"cannot", Kind::error},
-    Row{"can't", Kind::error},
-    Row{"could not", Kind::error},
-    Row{"unable to", Kind::error},
-    Row{"no such", Kind::error},
-    Row{"no module named", Kind::error},
-    Row{"not found", Kind::error},
-    Row{"denied", Kind::error},
-    Row{"refused", Kind::error},
-    Row{"timed out", Kind::error},
-    Row{"no space left", Kind::error},
-    Row{"quota exceeded", Kind::error},
-    Row{"read-only file system", Kind::error},
-    Row{"out of memory", Kind::error},
-    Row{"segmentation", Kind::error},
-    Row{"undefined symbol", Kind::error},
-    Row{"undefined reference", Kind::error},
-    Row{"unbound variable", Kind::error},
-    Row{"invalid option", Kind::error},
-    Row{"panicked at", Kind::error},  // Rust
-    Row{"panic:", Kind::error},       // Go
-    Row{"terminate called", Kind::error},
+constexpr std::array line_rows{
+    LineRow{"warning:", Kind::remark},  // bash, perl, git, compilers, Python's "UserWarning:"
+    LineRow{"[warning", Kind::remark},
+    LineRow{"warning]", Kind::remark},
+    LineRow{" - warning - ", Kind::remark},  // Python's logging
+    LineRow{" warning ", Kind::remark},
+    LineRow{"[warn]", Kind::remark},
+    LineRow{"warn:", Kind::remark},
+    LineRow{"[info", Kind::remark},
+    LineRow{"info:", Kind::remark},
+    LineRow{" - info - ", Kind::remark},
+    LineRow{"can't set the locale", Kind::remark},  // manpath
+    LineRow{"cannot set lc_", Kind::remark},        // locale
+    LineRow{"please check that your locale settings", Kind::remark},
+    LineRow{"falling back to the standard locale", Kind::remark},
+    LineRow{" 0 errors", Kind::remark},
+    LineRow{"no errors", Kind::remark},
+    LineRow{"error", Kind::error},
+    LineRow{"exception", Kind::error},
+    LineRow{"traceback", Kind::error},
+    LineRow{"fatal", Kind::error},
+    LineRow{"abort", Kind::error},
+    LineRow{"assert", Kind::error},
+    LineRow{"failed", Kind::error},
+    LineRow{"failure", Kind::error},
+    LineRow{"cannot", Kind::error},
+    LineRow{"can't", Kind::error},
+    LineRow{"could not", Kind::error},
+    LineRow{"unable to", Kind::error},
+    LineRow{"no such", Kind::error},
+    LineRow{"no module named", Kind::error},
+    LineRow{"not found", Kind::error},
+    LineRow{"denied", Kind::error},
+    LineRow{"refused", Kind::error},
+    LineRow{"timed out", Kind::error},
+    LineRow{"no space left", Kind::error},
+    LineRow{"quota exceeded", Kind::error},
+    LineRow{"read-only file system", Kind::error},
+    LineRow{"out of memory", Kind::error},
+    LineRow{"segmentation", Kind::error},
+    LineRow{"undefined symbol", Kind::error},
+    LineRow{"undefined reference", Kind::error},
+    LineRow{"unbound variable", Kind::error},
+    LineRow{"invalid option", Kind::error},
+    LineRow{"panicked at", Kind::error},  // Rust
+    LineRow{"panic:", Kind::error},       // Go
+    LineRow{"terminate called", Kind::error},
 };
 
 bool is_digit(char c) {
@@ -102,7 +102,7 @@ Kind kind_of(std::string_view line) {
     const std::string low = base::lower(line);
     std::size_t first = std::string::npos;
     Kind kind = Kind::text;
-    for (const Row& row : rows) {
+    for (const LineRow& row : line_rows) {
         const std::size_t at = low.find(row.word);
         if (at < first) {
             first = at;

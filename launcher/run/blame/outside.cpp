@@ -40,7 +40,7 @@ constexpr seconds to_say_until{2};
 // Added to the time that a node has named, because clocks differ and file systems cache.
 constexpr seconds grace{20};
 // Once the job is being ended, only KillWait, usually 30 s, is left of it.
-constexpr seconds answer_deadline{3};
+constexpr seconds blame_answer_deadline{3};
 
 }  // namespace
 
@@ -115,7 +115,7 @@ void record_failed_start(const std::string& plan_path, const base::Error& error,
     });
     if (written) return;
     std::fprintf(stderr, "batchai: warning: %s\n", written.error().text().c_str());
-    leave_last_words(slurm::Client(answer_deadline), attempt, job.id_in_commands());
+    leave_last_words(slurm::Client(blame_answer_deadline), attempt, job.id_in_commands());
 }
 
 namespace {
@@ -174,7 +174,7 @@ std::string SlurmsWord::said_since() const {
 
 std::optional<EndedBy> SlurmsWord::why_job_ends() {
     if (const auto by = end_of_job(said_since(), job_id_)) return by;
-    const auto jobs = slurm::Client(answer_deadline).jobs({job_id_});
+    const auto jobs = slurm::Client(blame_answer_deadline).jobs({job_id_});
     if (!jobs) return std::nullopt;
     const auto job = jobs->find(job_id_);
     if (job == jobs->end()) return std::nullopt;

@@ -24,7 +24,7 @@ using base::Value;
 
 constexpr std::chrono::seconds longest_connect{5};
 constexpr std::chrono::seconds longest_in_total{10};
-constexpr int tries = 3;
+constexpr int webhook_tries = 3;
 // A line of a program can be as long as it likes.
 constexpr std::size_t longest_line = 1000;
 
@@ -180,7 +180,7 @@ std::string curl_config(const std::string& url, const std::string& body, bool ov
         "retry-max-time = {}\n"
         "max-filesize = 1048576\n",
         in_quotes(url), in_quotes(body), over_http ? "=http,https" : "=https",
-        longest_connect.count(), longest_in_total.count() - 1, tries - 1,
+        longest_connect.count(), longest_in_total.count() - 1, webhook_tries - 1,
         longest_in_total.count() - 2);
 }
 

@@ -58,7 +58,7 @@ PhaseEnd cannot_begin(const base::Error& error) {
 
 constexpr TasksOfStep tasks{.task = "the setup", .on_each_node = true};
 
-PhaseEnd failed(Context& context, const StepResult& end, const TaskWords words) {
+PhaseEnd setup_failed(Context& context, const StepResult& end, const TaskWords words) {
     std::fputs(end.messages.c_str(), stderr);
     if (auto ending = ended_from_outside(context, end, NodeSetup::name))
         return {.exit_code = end.exit_code, .ending = std::move(ending)};
@@ -131,7 +131,7 @@ PhaseEnd NodeSetup::run(Context& context) {
         context.log.all_nodes("the node is set up");
         return {};
     }
-    return failed(context, *result, words);
+    return setup_failed(context, *result, words);
 }
 
 }  // namespace batchai::run

@@ -40,7 +40,7 @@ std::string list_of(const std::vector<std::string>& modules) {
     return modules.empty() ? "none" : fmt::format("{}", fmt::join(modules, ", "));
 }
 
-Ending failed(std::string node, std::string why) {
+Ending software_ending(std::string node, std::string why) {
     std::fprintf(stderr, "batchai: %s: %s\n", message, why.c_str());
     return {.failure = {.code = software_failed,
                         .message = message,
@@ -56,7 +56,7 @@ std::optional<Ending> reported_failure(Context& context, const std::vector<Softw
         if (!report || report->fault.empty()) continue;
         for (const std::string& line : report->log)
             context.log.master(fmt::format("{}: {}", node, line));
-        return failed(node, report->fault);
+        return software_ending(node, report->fault);
     }
     return std::nullopt;
 }
@@ -138,9 +138,9 @@ PhaseEnd SetUpSoftware::run(Context& context) {
     if (auto ending = reported_failure(context, of_nodes)) return ends_with(std::move(*ending));
     if (!result)
         return ends_with(
-            failed(nodes.front(), fmt::format("it took longer than {} s (\"software."
-                                              "timeLimit\"): {}",
-                                              software.seconds, result.error().text())));
+            software_ending(nodes.front(), fmt::format("it took longer than {} s (\"software."
+                                                       "timeLimit\"): {}",
+                                                       software.seconds, result.error().text())));
     if (result->exit_code != 0) {
         if (auto ending = ended_from_outside(context, *result, name))
             return {.exit_code = result->exit_code, .ending = std::move(ending)};
@@ -153,11 +153,11 @@ PhaseEnd SetUpSoftware::run(Context& context) {
     for (const auto& [node, report] : of_nodes) {
         if (!report)
             return ends_with(
-                failed(node, fmt::format("{} has reported nothing: {}", node,
-                                         or_none(first_error_line(result->messages)))));
+                software_ending(node, fmt::format("{} has reported nothing: {}", node,
+                                                  or_none(first_error_line(result->messages)))));
         const auto kept = record::write_node_software(context.files(), node, context.granted.job_id,
                                                       report->changes);
-        if (!kept) return ends_with(failed(node, kept.error().text()));
+        if (!kept) return ends_with(software_ending(node, kept.error().text()));
     }
     PhaseEnd end;
     end.software = software_in_use(of_nodes);

@@ -24,7 +24,7 @@ constexpr int elsewhere_exit_code = 98;
 // Slurm's TaskProlog may print lines of its own before those of a task.
 constexpr std::string_view first_word = "batchai-port ";
 // More than a role, two numbers and the name of a node.
-constexpr std::size_t longest_line = 1024;
+constexpr std::size_t longest_port_line = 1024;
 
 }  // namespace
 
@@ -45,7 +45,7 @@ void PortLines::add(std::string_view printed) {
     }
     rest_.erase(0, begin);
     // A longer line is not one of ours. The byte that is kept says that the line has begun.
-    if (rest_.size() > longest_line) rest_.resize(1);
+    if (rest_.size() > longest_port_line) rest_.resize(1);
 }
 
 base::Result<TaskPorts> read_task_ports(std::string_view lines,

@@ -26,7 +26,7 @@ constexpr double slow_node_ratio = 1.5;
 constexpr double step_share = 0.25;
 constexpr double waiting_share = 0.1;
 
-int percent(double share) {
+int rounded_percent(double share) {
     return static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * 100));
 }
 
@@ -103,8 +103,8 @@ class Judge {
         }
         const double share = seconds / attempt.seconds();
         if (share < long_share || seconds < long_seconds) return;
-        add(phase, fmt::format("{} took {} % of attempt {} ({} of {}). {}", what, percent(share),
-                               attempt.number, duration_text(seconds),
+        add(phase, fmt::format("{} took {} % of attempt {} ({} of {}). {}", what,
+                               rounded_percent(share), attempt.number, duration_text(seconds),
                                duration_text(attempt.seconds()), advice));
     }
 
@@ -159,7 +159,7 @@ class Judge {
                 fmt::format("The ranks waited {} % of each step for the slowest one, which was not "
                             "always the same. Batches of equal size, and data that is read ahead, "
                             "make their steps more equal.",
-                            percent(share)));
+                            rounded_percent(share)));
     }
 
     void communication() {
@@ -170,7 +170,7 @@ class Judge {
                         "step ({} of {}). Larger batches or backward_passes_per_step exchange "
                         "gradients less often, compression=hvd.Compression.fp16 halves them, and "
                         "fewer nodes with more ranks on each keep more of them in memory.",
-                        percent(share), duration_text(speed_.communication),
+                        rounded_percent(share), duration_text(speed_.communication),
                         duration_text(speed_.total)));
     }
 

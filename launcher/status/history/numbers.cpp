@@ -14,10 +14,6 @@ namespace {
 
 using base::Value;
 
-Value time_value(const std::optional<base::Time>& time) {
-    return time ? Value(base::to_iso8601(*time)) : Value();
-}
-
 Value integer(std::size_t number) {
     return Value(static_cast<std::int64_t>(number));
 }
@@ -47,7 +43,7 @@ Value bar_value(const Bar& bar) {
                          {"end", bar.open ? Value() : Value(base::to_iso8601(bar.end))},
                          {"failed", bar.failed},
                          {"phase", text_value(bar.phase)},
-                         {"ready", time_value(bar.ready)},
+                         {"ready", base::to_value(bar.ready)},
                          {"seconds", real(seconds_between(bar.begin, bar.end))}};
 }
 
@@ -140,20 +136,20 @@ Value speed_value(const Speed& speed) {
 Value job_value(const Summary& job, const Asked& asked) {
     return Value::Object{
         {"command", text_or_null(asked.command)},
-        {"created", time_value(job.created)},
-        {"end", time_value(job.end)},
+        {"created", base::to_value(job.created)},
+        {"end", base::to_value(job.end)},
         {"endedBy", text_or_null(job.ended_by)},
         {"errorCode", text_or_null(job.error_code)},
         {"errorMessage", text_or_null(job.error_message)},
         {"executionState", text_value(job.state)},
         {"exitCode", optional(job.exit_code)},
-        {"expectedStart", time_value(job.expected_start)},
+        {"expectedStart", base::to_value(job.expected_start)},
         {"image", text_or_null(asked.image)},
         {"name", text_value(job.name)},
         {"nodes", asked.nodes},
         {"ranks", asked.ranks},
         {"slurmJobId", text_value(job.slurm_job_id)},
-        {"start", time_value(job.start)},
+        {"start", base::to_value(job.start)},
         {"timeLimitSeconds", asked.limit_seconds > 0 ? Value(asked.limit_seconds) : Value()},
         {"toolType", text_value(asked.tool)},
         {"whyItWaits", text_or_null(job.why_it_waits)}};

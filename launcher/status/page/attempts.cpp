@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/record.hpp"
+#include "base/text.hpp"
 #include "record/ended_by.hpp"
 #include "status/history/phases.hpp"
 #include "status/page/html.hpp"
@@ -18,13 +19,11 @@ namespace {
 
 // The newest attempts are shown in detail: as many as keep the page small.
 constexpr std::size_t most_attempts = 8;
-constexpr std::size_t most_rows = 128;
+constexpr std::size_t most_attempt_rows = 128;
 constexpr std::size_t rows_of_all_attempts = 256;
 // An elastic job has some phases for each start of its ranks.
 constexpr std::size_t bars_of_all_rows = 4000;
 constexpr std::size_t fewest_bars = 10;
-constexpr double mebi = 1024.0 * 1024.0;
-constexpr double gibi = 1024.0 * mebi;
 
 std::string rect(double begin, double end, std::string_view css_class, std::string_view title) {
     // What is short is still seen.
@@ -129,7 +128,7 @@ std::string chart(const std::vector<NodeResources>& nodes, const AttemptBars& at
     const double seconds = std::max(attempt.seconds(), 1e-6);
     const bool few = nodes.size() <= colours;
     bool any = false;
-    for (std::size_t i = 0; i < std::min(nodes.size(), most_rows); ++i) {
+    for (std::size_t i = 0; i < std::min(nodes.size(), most_attempt_rows); ++i) {
         PlotLine line{
             .css_class = few ? colour_class(i) : "mute", .title = nodes[i].node, .points = {}};
         for (const ResourcePoint& point : nodes[i].points) {
@@ -148,8 +147,8 @@ std::string chart(const std::vector<NodeResources>& nodes, const AttemptBars& at
 }
 
 std::string memory_text(double bytes) {
-    return bytes < gibi ? fmt::format("{:.0f} MiB", bytes / mebi)
-                        : fmt::format("{:.1f} GiB", bytes / gibi);
+    return bytes < base::gibi ? fmt::format("{:.0f} MiB", bytes / base::mebi)
+                              : fmt::format("{:.1f} GiB", bytes / base::gibi);
 }
 
 std::string resources_table(const std::vector<NodeResources>& nodes) {
@@ -165,7 +164,7 @@ std::string resources_table(const std::vector<NodeResources>& nodes) {
     const auto number = [](const std::string& text) {
         return fmt::format("<td class=\"number\">{}</td>", text);
     };
-    for (std::size_t i = 0; i < std::min(nodes.size(), most_rows); ++i) {
+    for (std::size_t i = 0; i < std::min(nodes.size(), most_attempt_rows); ++i) {
         const NodeResources& node = nodes[i];
         out += fmt::format("<tr><td>{}</td>", escape(node.node, 200));
         out += number(node.cpus_given > 0 ? std::to_string(node.cpus_given) : "");
@@ -183,7 +182,7 @@ std::string resources(const Findings& findings, const AttemptBars& attempt) {
     for (const auto& [number, nodes] : findings.resources) {
         if (number != attempt.number || nodes.empty()) continue;
         double cpus = 1;
-        double memory = mebi;
+        double memory = base::mebi;
         for (const NodeResources& node : nodes) {
             cpus = std::max(cpus, static_cast<double>(node.cpus_given));
             for (const ResourcePoint& point : node.points) {
@@ -194,7 +193,7 @@ std::string resources(const Findings& findings, const AttemptBars& attempt) {
         // The top of the axis is a round number of cores, or of the unit of memory.
         if (cpus > 10) cpus = round_up(cpus);
         cpus = std::ceil(cpus);
-        const double unit = memory < gibi ? mebi : gibi;
+        const double unit = memory < base::gibi ? base::mebi : base::gibi;
         memory = round_up(memory / unit) * unit;
         std::string out = "<h3>What the nodes used</h3>\n";
         out += chart(nodes, attempt, "CPU cores in use", cpus, fmt::format("{:.0f} cores", cpus),
@@ -231,7 +230,7 @@ std::string attempts_section(const Findings& findings) {
     // The newest first: it is the one that is asked about.
     for (std::size_t i = attempts.size(); i-- > 0;) {
         const AttemptBars& attempt = attempts[i];
-        const std::size_t rows = std::min(most_rows, attempt.rows.size());
+        const std::size_t rows = std::min(most_attempt_rows, attempt.rows.size());
         if (shown == most_attempts || (shown > 0 && rows > rows_left)) {
             out += fmt::format(
                 "<p class=\"note\">{} earlier attempts are not shown; `batchai job "

@@ -20,7 +20,7 @@ namespace {
 constexpr int least_width = 40;
 constexpr int most_width = 240;
 constexpr std::size_t longest_name = 20;
-constexpr std::size_t most_rows = 64;
+constexpr std::size_t most_chart_rows = 64;
 constexpr int cells_of_a_tick = 14;
 
 constexpr char failed_letter = 'X';
@@ -39,7 +39,7 @@ std::string name_of(const std::string& node) {
     return out;
 }
 
-std::size_t width_of(std::string_view text) {
+std::size_t text_width(std::string_view text) {
     return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
         return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
     }));
@@ -92,7 +92,7 @@ class Chart {
                             duration_text(attempt.seconds()), ending_of(attempt, record));
         names_ = 0;
         for (const NodeRow& row : attempt.rows)
-            names_ = std::max(names_, width_of(name_of(row.node)));
+            names_ = std::max(names_, text_width(name_of(row.node)));
         // Rows of several nodes have a longer name.
         names_ = std::min<std::size_t>(std::max<std::size_t>(names_, 12),
                                        static_cast<std::size_t>(style_.width) / 3);
@@ -118,7 +118,7 @@ class Chart {
             while (next < attempt.rows.size() &&
                    cells_of(attempt.rows[next], attempt, cells_) == cells)
                 ++next;
-            if (shown++ == most_rows) {
+            if (shown++ == most_chart_rows) {
                 out_ += fmt::format("and {} more nodes\n", attempt.rows.size() - i);
                 return;
             }
@@ -132,12 +132,12 @@ class Chart {
     }
 
     void add_row(std::string name, const std::string& cells) {
-        while (width_of(name) > names_ && !name.empty()) {
+        while (text_width(name) > names_ && !name.empty()) {
             while ((static_cast<unsigned char>(name.back()) & 0xC0U) == 0x80U)
                 name.pop_back();
             name.pop_back();
         }
-        out_ += name + std::string(names_ - width_of(name), ' ');
+        out_ += name + std::string(names_ - text_width(name), ' ');
         out_ += style_.utf8 ? " │" : " |";
         for (std::size_t i = 0; i < cells.size();) {
             std::size_t end = i;

@@ -12,7 +12,7 @@ namespace batchai::status {
 
 namespace {
 
-constexpr std::size_t most_rows = 64;
+constexpr std::size_t most_speed_rows = 64;
 
 struct Part {
     std::string_view name;
@@ -88,17 +88,17 @@ std::string work_chart(const Speed& speed) {
         legend(entries));
 }
 
-std::string ranks_table(const Speed& speed) {
+std::string speed_table(const Speed& speed) {
     std::vector<const RankSpeed*> ranks;
     for (const RankSpeed& rank : speed.ranks)
         ranks.push_back(&rank);
-    const bool all = ranks.size() <= most_rows;
+    const bool all = ranks.size() <= most_speed_rows;
     if (!all) {
         std::stable_sort(ranks.begin(), ranks.end(), [](const auto* a, const auto* b) {
             return std::pair(a->slow_since.has_value(), a->own) >
                    std::pair(b->slow_since.has_value(), b->own);
         });
-        ranks.resize(most_rows);
+        ranks.resize(most_speed_rows);
     }
     std::string out =
         "<div class=\"scroll\"><table><thead><tr><th class=\"number\">Rank</th><th>Node</th>"
@@ -115,7 +115,7 @@ std::string ranks_table(const Speed& speed) {
     out += "</tbody></table></div>\n";
     if (!all)
         out += fmt::format("<p class=\"lead\">The {} slowest of {} ranks are shown.</p>\n",
-                           most_rows, speed.ranks.size());
+                           most_speed_rows, speed.ranks.size());
     return out;
 }
 
@@ -125,7 +125,7 @@ std::string speed_section(const Findings& findings) {
     std::string out = "<h2>Ranks and communication</h2>\n";
     if (!findings.speed.known())
         return out + fmt::format("<p class=\"note\">{}</p>\n", escape(findings.why_no_speed));
-    out += parts(findings.speed) + work_chart(findings.speed) + ranks_table(findings.speed);
+    out += parts(findings.speed) + work_chart(findings.speed) + speed_table(findings.speed);
     bool whole = true;
     for (const RankTimeline& rank : findings.facts.timelines.ranks)
         whole = whole && rank.whole;

@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "base/parallel.hpp"
+#include "base/record.hpp"
 #include "base/text.hpp"
 #include "cli/output/terminal.hpp"
 #include "job/schema/checks.hpp"
@@ -122,10 +123,6 @@ base::Value metric_value(const std::optional<Metric>& metric) {
     return std::isfinite(metric->value) ? base::Value(metric->value) : base::Value(metric->text);
 }
 
-base::Value time_value(const std::optional<base::Time>& time) {
-    return time ? base::Value(base::to_iso8601(*time)) : base::Value();
-}
-
 base::Value seconds_of(const TaskView& task) {
     const auto start = start_of(task);
     if (!start) return nullptr;
@@ -164,8 +161,8 @@ base::Value point_value(const SweepView& view, const TaskView& task,
         {"node",
          nodes.empty() ? base::Value() : base::Value(fmt::format("{}", fmt::join(nodes, ",")))},
         {"metric", metric_value(metric)},
-        {"startTime", time_value(start_of(task))},
-        {"endTime", time_value(end_of(task))},
+        {"startTime", base::to_value(start_of(task))},
+        {"endTime", base::to_value(end_of(task))},
         {"duration", seconds_of(task)},
         {"slurmJobId",
          slurm ? base::Value(fmt::format("{}_{}", slurm->array_id, task.number)) : base::Value()}};

@@ -12,40 +12,39 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/record.hpp"
+#include "base/text.hpp"
 #include "status/output_directory.hpp"
 
 namespace batchai::status {
 
-namespace {
+base::Value tenths(const std::optional<double>& number) {
+    return number ? base::Value(std::round(*number * 10) / 10) : base::Value();
+}
 
-constexpr double mebi = 1024.0 * 1024.0;
-constexpr double gibi = 1024.0 * mebi;
+namespace {
 
 // When a sentence says what to change. All thresholds are here.
 struct Thresholds {
-    double shortest_run = 60;         // seconds; less is too short to judge
-    double memory_used = 0.5;         // of what was asked for: less is a waste …
-    double least_memory = gibi;       // … if at least this much was asked for
-    double memory_nearly_all = 0.95;  // more may be too little the next time
-    double memory_reserve = 1.25;     // what to ask for, as a multiple of what was used
-    double cpu_used = 0.5;            // of the CPUs: less is a waste …
-    double least_idle_cpus = 1;       // … if at least so many of a node were idle
-    double gpu_busy = 0.3;            // of the time: less is a waste
-    double time_used = 0.25;          // of the time limit: less is a waste …
-    double least_time_limit = 3600;   // … if at least this was asked for
-    double preparation = 0.2;         // of the run: more is a waste …
-    double least_preparation = 60;    // … if it took at least so many seconds
+    double shortest_run = 60;          // seconds; less is too short to judge
+    double memory_used = 0.5;          // of what was asked for: less is a waste …
+    double least_memory = base::gibi;  // … if at least this much was asked for
+    double memory_nearly_all = 0.95;   // more may be too little the next time
+    double memory_reserve = 1.25;      // what to ask for, as a multiple of what was used
+    double cpu_used = 0.5;             // of the CPUs: less is a waste …
+    double least_idle_cpus = 1;        // … if at least so many of a node were idle
+    double gpu_busy = 0.3;             // of the time: less is a waste
+    double time_used = 0.25;           // of the time limit: less is a waste …
+    double least_time_limit = 3600;    // … if at least this was asked for
+    double preparation = 0.2;          // of the run: more is a waste …
+    double least_preparation = 60;     // … if it took at least so many seconds
 };
 constexpr Thresholds thresholds;
 
-double seconds_between(base::Time from, base::Time to) {
-    return std::max(0.0, std::chrono::duration<double>(to - from).count());
-}
-
 std::string size_in_words(double bytes) {
-    if (bytes >= 10 * gibi) return fmt::format("{:.0f} GB", bytes / gibi);
-    if (bytes >= gibi) return fmt::format("{:.1f} GB", bytes / gibi);
-    return fmt::format("{:.0f} MB", std::max(1.0, bytes / mebi));
+    if (bytes >= 10 * base::gibi) return fmt::format("{:.0f} GB", bytes / base::gibi);
+    if (bytes >= base::gibi) return fmt::format("{:.1f} GB", bytes / base::gibi);
+    return fmt::format("{:.0f} MB", std::max(1.0, bytes / base::mebi));
 }
 
 std::string time_in_words(double seconds) {
@@ -56,12 +55,12 @@ std::string time_in_words(double seconds) {
 
 // Returns a size as Slurm's --mem takes it.
 std::string size_for_slurm(double bytes) {
-    if (bytes > 4 * gibi) return fmt::format("{:.0f}G", std::ceil(bytes / gibi));
-    constexpr double step = 128 * mebi;
+    if (bytes > 4 * base::gibi) return fmt::format("{:.0f}G", std::ceil(bytes / base::gibi));
+    constexpr double step = 128 * base::mebi;
     return fmt::format("{:.0f}M", std::ceil(bytes / step) * 128);
 }
 
-const record::Phase* phase_of(const record::Attempt& attempt, std::string_view name) {
+const record::Phase* phase_named(const record::Attempt& attempt, std::string_view name) {
     const auto found = std::find_if(attempt.phases.begin(), attempt.phases.end(),
                                     [&](const record::Phase& phase) { return phase.name == name; });
     return found == attempt.phases.end() ? nullptr : &*found;
@@ -70,11 +69,11 @@ const record::Phase* phase_of(const record::Attempt& attempt, std::string_view n
 void add_times(const EfficiencyFacts& facts, Efficiency& out) {
     const record::Attempt& attempt = facts.attempt;
     const base::Time end = attempt.end.value_or(facts.now);
-    out.queue_seconds = seconds_between(facts.queued, attempt.start);
-    out.run_seconds = seconds_between(attempt.start, end);
-    if (const auto* const preparation = phase_of(attempt, "preparation"))
+    out.queue_seconds = base::seconds_between(facts.queued, attempt.start);
+    out.run_seconds = base::seconds_between(attempt.start, end);
+    if (const auto* const preparation = phase_named(attempt, "preparation"))
         out.preparation_seconds =
-            seconds_between(preparation->start, preparation->end.value_or(end));
+            base::seconds_between(preparation->start, preparation->end.value_or(end));
 }
 
 // The samples of steps that run one after the other on a node, or beside each other, are added up.
@@ -238,15 +237,7 @@ Efficiency efficiency(const EfficiencyFacts& facts) {
 
 namespace {
 
-base::Value rounded(const std::optional<double>& number) {
-    return number ? base::Value(std::round(*number * 10) / 10) : base::Value();
-}
-
-base::Value or_null(const std::optional<std::int64_t>& number) {
-    return number ? base::Value(*number) : base::Value();
-}
-
-base::Value text_or_null(const std::string& text) {
+base::Value null_if_empty(const std::string& text) {
     return text.empty() ? base::Value() : base::Value(text);
 }
 
@@ -260,19 +251,19 @@ base::Value to_value(const Efficiency& use) {
     for (const std::string& sentence : use.advice)
         sentences.emplace_back(sentence);
     return base::Value::Object{{"advice", std::move(sentences)},
-                               {"cpuPercent", rounded(cpu_percent)},
-                               {"cpuSeconds", rounded(use.cpu_seconds)},
-                               {"cpuSecondsAllocated", rounded(use.cpu_seconds_allocated)},
-                               {"gpuBusyPercent", rounded(use.gpu_busy_percent)},
+                               {"cpuPercent", tenths(cpu_percent)},
+                               {"cpuSeconds", tenths(use.cpu_seconds)},
+                               {"cpuSecondsAllocated", tenths(use.cpu_seconds_allocated)},
+                               {"gpuBusyPercent", tenths(use.gpu_busy_percent)},
                                {"gpus", use.gpus},
-                               {"memoryPeakBytes", or_null(use.memory_peak)},
-                               {"memoryPeakNode", text_or_null(use.memory_peak_node)},
-                               {"memoryRequestedBytes", or_null(use.memory_requested)},
-                               {"preparationSeconds", rounded(use.preparation_seconds)},
-                               {"queueSeconds", rounded(use.queue_seconds)},
-                               {"runSeconds", rounded(use.run_seconds)},
-                               {"source", text_or_null(use.source)},
-                               {"taskMemoryPeakBytes", or_null(use.task_memory_peak)}};
+                               {"memoryPeakBytes", base::to_value(use.memory_peak)},
+                               {"memoryPeakNode", null_if_empty(use.memory_peak_node)},
+                               {"memoryRequestedBytes", base::to_value(use.memory_requested)},
+                               {"preparationSeconds", tenths(use.preparation_seconds)},
+                               {"queueSeconds", tenths(use.queue_seconds)},
+                               {"runSeconds", tenths(use.run_seconds)},
+                               {"source", null_if_empty(use.source)},
+                               {"taskMemoryPeakBytes", base::to_value(use.task_memory_peak)}};
 }
 
 namespace {
@@ -303,8 +294,8 @@ base::Result<std::optional<Efficiency>> efficiency_of_job(const store::Store& st
     const auto usage = record::newest_usage(files, view.attempt->number);
     std::optional<slurm::JobAccounts> accounts;
     const record::Attempt& attempt = *view.attempt;
-    const bool judged =
-        attempt.end && seconds_between(attempt.start, *attempt.end) >= thresholds.shortest_run;
+    const bool judged = attempt.end && base::seconds_between(attempt.start, *attempt.end) >=
+                                           thresholds.shortest_run;
     if (usage.empty() && view.ended() && judged) {
         // Without an answer nothing is said of what the job has used.
         if (const auto job = slurm::JobId::parse(view.job.slurm_job_id))

@@ -20,6 +20,9 @@
 // What a job has used of what it has asked for, in its newest attempt.
 namespace batchai::status {
 
+// Returns the number rounded to a tenth, or null if it is not known.
+[[nodiscard]] base::Value tenths(const std::optional<double>& number);
+
 struct Efficiency {
     // "samples" of the nodes, Slurm's "accounting", or empty: nobody has counted.
     std::string source;

@@ -11,12 +11,11 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "status/usage/efficiency.hpp"
 
 namespace batchai::status {
 
 namespace {
-
-constexpr double mebi = 1024.0 * 1024.0;
 
 // What is counted from the begin of a step never becomes less, but a damaged file may say so.
 std::optional<double> rate(double before, double after, double seconds) {
@@ -146,10 +145,6 @@ base::Result<TopOrder> top_order(std::string_view word) {
 namespace {
 
 // What a script computes with has no digits that mean nothing.
-base::Value rounded(const std::optional<double>& number) {
-    return number ? base::Value(std::round(*number * 10) / 10) : base::Value();
-}
-
 base::Value or_null(std::int64_t number) {
     return number > 0 ? base::Value(number) : base::Value();
 }
@@ -161,11 +156,11 @@ base::Value or_null(const std::optional<Number>& number) {
 
 base::Value to_value(const LiveRank& rank) {
     return base::Value::Object{{"rank", rank.rank},
-                               {"cpuPercent", rounded(rank.cpu_percent)},
+                               {"cpuPercent", tenths(rank.cpu_percent)},
                                {"memoryBytes", rank.memory},
                                {"threads", or_null(rank.threads)},
-                               {"readBytesPerSecond", rounded(rank.read)},
-                               {"writtenBytesPerSecond", rounded(rank.written)}};
+                               {"readBytesPerSecond", tenths(rank.read)},
+                               {"writtenBytesPerSecond", tenths(rank.written)}};
 }
 
 base::Value to_value(const record::GpuUsage& gpu) {
@@ -191,17 +186,17 @@ base::Value to_value(const std::vector<LiveNode>& nodes) {
         out.push_back(base::Value::Object{{"node", node.node},
                                           {"step", node.step},
                                           {"slurmStep", node.number},
-                                          {"sampleAgeSeconds", rounded(node.age)},
+                                          {"sampleAgeSeconds", tenths(node.age)},
                                           {"cpus", or_null(node.cpus)},
-                                          {"cpuPercent", rounded(node.cpu_percent)},
+                                          {"cpuPercent", tenths(node.cpu_percent)},
                                           {"memoryBytes", node.memory},
                                           {"memoryPeakBytes", node.peak},
                                           {"memoryLimitBytes", or_null(node.memory_limit)},
                                           {"threads", node.threads},
-                                          {"readBytesPerSecond", rounded(node.read)},
-                                          {"writtenBytesPerSecond", rounded(node.written)},
-                                          {"receivedBytesPerSecond", rounded(node.received)},
-                                          {"sentBytesPerSecond", rounded(node.sent)},
+                                          {"readBytesPerSecond", tenths(node.read)},
+                                          {"writtenBytesPerSecond", tenths(node.written)},
+                                          {"receivedBytesPerSecond", tenths(node.received)},
+                                          {"sentBytesPerSecond", tenths(node.sent)},
                                           {"gpus", to_values(node.gpus)},
                                           {"ranks", to_values(node.ranks)}});
     return out;
@@ -214,11 +209,11 @@ std::string whole(const std::optional<double>& number) {
 }
 
 std::string in_mebi(std::int64_t bytes) {
-    return fmt::format("{:.0f}", static_cast<double>(bytes) / mebi);
+    return fmt::format("{:.0f}", static_cast<double>(bytes) / base::mebi);
 }
 
 std::string in_mebi(const std::optional<double>& bytes) {
-    return bytes ? fmt::format("{:.1f}", *bytes / mebi) : "";
+    return bytes ? fmt::format("{:.1f}", *bytes / base::mebi) : "";
 }
 
 double network_of(const LiveNode& node) {

@@ -27,7 +27,7 @@ constexpr std::size_t far_too_much = 8UL << 20U;
 constexpr std::size_t most_channels = 256;
 constexpr int most_accepted = 16;  // of a port, at a time
 constexpr std::uint32_t credit_step = window / 4;
-constexpr std::size_t chunk_bytes = 256UL << 10U;
+constexpr std::size_t tunnel_chunk = 256UL << 10U;
 constexpr std::chrono::milliseconds look_again{500};
 
 bool would_block() {
@@ -48,7 +48,7 @@ void make_prompt(int socket) {
 }  // namespace
 
 Tunnel::Tunnel(int input, int output, FrameReader::Begin begin)
-    : input_(input), output_(output), reader_(begin), chunk_(chunk_bytes, '\0') {
+    : input_(input), output_(output), reader_(begin), chunk_(tunnel_chunk, '\0') {
     make_nonblocking(input);
     make_nonblocking(output);
 }

@@ -23,8 +23,8 @@
 namespace mpi_bridge {
 namespace {
 
-constexpr std::uint32_t scatter_step = 0;
-constexpr std::uint32_t gather_step = 1;
+constexpr std::uint32_t direct_scatter_step = 0;
+constexpr std::uint32_t direct_gather_step = 1;
 
 using AllPending = std::vector<Conversation::Pending>;
 
@@ -67,15 +67,16 @@ Done allreduce_direct(Conversation& talk, const Reducer& reducer, const std::byt
     const auto receive_result_of = [&](int rank) -> Done {
         const Bytes place(recv + blocks[rank].offset * value_bytes,
                           blocks[rank].length * value_bytes);
-        results.push_back(TRY(talk.receive(rank, gather_step, place)));
+        results.push_back(TRY(talk.receive(rank, direct_gather_step, place)));
         return {};
     };
     for (int k = 1; k < talk.size(); ++k)
-        receives.push_back(TRY(talk.receive(before(k), scatter_step, arrived_from(before(k)))));
+        receives.push_back(
+            TRY(talk.receive(before(k), direct_scatter_step, arrived_from(before(k)))));
     const bool in_place = send == recv;
     for (int k = 1; !in_place && k < talk.size(); ++k)
         TRY(receive_result_of(after(k)));
-    AllPending sends = TRY(send_to_all(talk, scatter_step, [&](int to) {
+    AllPending sends = TRY(send_to_all(talk, direct_scatter_step, [&](int to) {
         return ConstBytes(send + blocks[to].offset * value_bytes, blocks[to].length * value_bytes);
     }));
 
@@ -89,7 +90,7 @@ Done allreduce_direct(Conversation& talk, const Reducer& reducer, const std::byt
     }
     const Bytes result(recv + own.offset * value_bytes, own_bytes);
     reducer.store(result.data(), sums, own.length, talk.size());
-    sends = TRY(send_to_all(talk, gather_step, [&](int) { return ConstBytes(result); }));
+    sends = TRY(send_to_all(talk, direct_gather_step, [&](int) { return ConstBytes(result); }));
     TRY(talk.wait_all(results));
     return talk.wait_all(sends);
 }

@@ -60,7 +60,7 @@ Done receive_and_wait(Conversation& talk, int from, std::uint32_t step, Bytes da
 }
 
 // Players whose numbers differ only by multiples of `stride`.
-struct Group {
+struct PlayerGroup {
     int first = 0;
     int stride = 1;
     int members = 1;
@@ -69,8 +69,8 @@ struct Group {
 
 // Exchanges the vectors of a group and reduces them. vectors[0] holds this rank's vector and then
 // the result; the others are memory to receive into.
-Done meet(Conversation& talk, const Reducer& reducer, const Players& players, const Group& group,
-          std::uint32_t step, std::vector<Bytes>& vectors) {
+Done meet(Conversation& talk, const Reducer& reducer, const Players& players,
+          const PlayerGroup& group, std::uint32_t step, std::vector<Bytes>& vectors) {
     const auto members = static_cast<std::size_t>(group.members);
     const auto own = static_cast<std::size_t>(group.own_place);
     const auto rank_at = [&](std::size_t place) {
@@ -101,7 +101,7 @@ Done play(Conversation& talk, const Reducer& reducer, const Players& players, in
     long stride = 1;
     while (stride < players.count) {
         const long left = players.count / stride;
-        Group group;
+        PlayerGroup group;
         group.stride = static_cast<int>(stride);
         group.members = left < radix ? static_cast<int>(left) : radix;
         group.own_place = number / group.stride % group.members;

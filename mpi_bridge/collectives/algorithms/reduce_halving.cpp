@@ -24,7 +24,7 @@ namespace {
 
 // Receives the children's blocks into `memory`, which starts with block `first`, and sends them to
 // the parent together with this rank's own block, which is already there.
-struct Gather {
+struct BlockGather {
     Bytes memory;
     std::size_t first_item = 0;
     std::size_t item_bytes = 1;
@@ -33,7 +33,7 @@ struct Gather {
     std::uint32_t step = 0;
 };
 
-Done gather(Conversation& talk, const Gather& what) {
+Done gather(Conversation& talk, const BlockGather& what) {
     const Tree tree = binomial_tree(talk.rank(), talk.size(), what.root);
     const auto part_of = [&](int rank) {
         const Slice part = subtree_blocks(wrapped(rank - what.root, talk.size()), what.blocks);
@@ -72,7 +72,7 @@ Done reduce_halving(Conversation& talk, const Reducer& reducer, const std::byte*
     whole.spare_bytes = number == 0 ? 0 : subtree.length * reducer.value_bytes();
     const auto reduced = TRY(circulant::reduce_scatter(talk, reducer, whole));
 
-    Gather rest;
+    BlockGather rest;
     rest.memory = number == 0 ? Bytes(recv, count * reducer.value_bytes()) : reduced.spare;
     rest.first_item = subtree.offset;
     rest.item_bytes = reducer.value_bytes();

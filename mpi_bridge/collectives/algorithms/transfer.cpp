@@ -7,7 +7,7 @@
 namespace mpi_bridge {
 namespace {
 
-constexpr std::size_t window = 4;  // segments in flight per direction
+constexpr std::size_t transfer_window = 4;  // segments in flight per direction
 
 // Takes one segment after the other from a list of runs.
 template <typename Memory>
@@ -55,11 +55,11 @@ class Incoming {
     [[nodiscard]] bool all_posted() const { return segments_.empty(); }
 
     [[nodiscard]] Done post_next() {
-        if (posted_ - taken_ == window) TRY(take_oldest());
+        if (posted_ - taken_ == transfer_window) TRY(take_oldest());
         const auto segment = segments_.next();
         const auto pending = TRY(talk_.receive(what_.from, what_.step, segment.memory));
-        landing_[posted_ % window] = segment;
-        pending_[posted_ % window] = pending;
+        landing_[posted_ % transfer_window] = segment;
+        pending_[posted_ % transfer_window] = pending;
         ++posted_;
         return {};
     }
@@ -72,7 +72,7 @@ class Incoming {
 
   private:
     [[nodiscard]] Done take_oldest() {
-        const std::size_t place = taken_ % window;
+        const std::size_t place = taken_ % transfer_window;
         TRY(talk_.wait(pending_[place]));
         ++taken_;
         const auto& segment = landing_[place];
@@ -84,8 +84,8 @@ class Incoming {
     const Transfer& what_;
     Segments<Bytes> segments_;
     const Received& received_;
-    std::array<Segments<Bytes>::Segment, window> landing_{};
-    std::array<Conversation::Pending, window> pending_{};
+    std::array<Segments<Bytes>::Segment, transfer_window> landing_{};
+    std::array<Conversation::Pending, transfer_window> pending_{};
     std::size_t posted_ = 0;
     std::size_t taken_ = 0;
 };
@@ -97,12 +97,12 @@ Done transfer(Conversation& talk, const Transfer& what, const Received& received
     const std::size_t longest = items * what.item_bytes;
     Incoming incoming(talk, what, longest, received);
     Segments<ConstBytes> outgoing(what.out, longest);
-    std::array<Conversation::Pending, window> sends{};
+    std::array<Conversation::Pending, transfer_window> sends{};
     // Every turn moves both directions on by one segment, so that no rank waits for a faster one.
     for (std::size_t turn = 0; !outgoing.empty() || !incoming.all_posted(); ++turn) {
         if (!incoming.all_posted()) TRY(incoming.post_next());
         if (outgoing.empty()) continue;
-        auto& send = sends[turn % window];
+        auto& send = sends[turn % transfer_window];
         TRY(talk.wait(send));
         send = TRY(talk.send(what.to, what.step, outgoing.next().memory));
     }

@@ -7,7 +7,7 @@
 namespace mpi_bridge {
 namespace {
 
-constexpr std::size_t window = 4;
+constexpr std::size_t tree_window = 4;
 
 }  // namespace
 
@@ -47,21 +47,21 @@ Done broadcast_down(Conversation& talk, Bytes data, const Tree& tree) {
         const std::size_t at = index * segment_bytes;
         return data.subspan(at, std::min(segment_bytes, data.size() - at));
     };
-    std::array<Conversation::Pending, window> incoming{};
+    std::array<Conversation::Pending, tree_window> incoming{};
     const auto await_ahead = [&](std::size_t index) -> Done {
         if (tree.parent < 0 || index >= segments) return {};
-        incoming[index % window] =
+        incoming[index % tree_window] =
             TRY(talk.receive(tree.parent, static_cast<std::uint32_t>(index), segment(index)));
         return {};
     };
-    std::array<std::vector<Conversation::Pending>, window> outgoing;
+    std::array<std::vector<Conversation::Pending>, tree_window> outgoing;
 
-    for (std::size_t ahead = 0; ahead < window; ++ahead)
+    for (std::size_t ahead = 0; ahead < tree_window; ++ahead)
         TRY(await_ahead(ahead));
     for (std::size_t index = 0; index < segments; ++index) {
-        TRY(talk.wait(incoming[index % window]));
-        TRY(await_ahead(index + window));
-        auto& sends = outgoing[index % window];
+        TRY(talk.wait(incoming[index % tree_window]));
+        TRY(await_ahead(index + tree_window));
+        auto& sends = outgoing[index % tree_window];
         TRY(talk.wait_all(sends));
         sends.clear();
         for (const int child : tree.children) {

@@ -31,13 +31,13 @@ double logarithm(int ranks) {
 }
 
 // What a rank moves at least in a reduce-scatter or an allgather.
-double moved(const Case& call) {
+double least_moved(const Case& call) {
     return others_share(call) * call.bytes;
 }
 
 // See allreduce_recursive_multiplying.cpp: groups of `radix` for each digit, then one group of the
 // rest; two more messages if some ranks sit out.
-Estimate recursive_multiplying(const Case& call, int radix) {
+Estimate estimate_recursive_multiplying(const Case& call, int radix) {
     long players = 1;
     Cost cost;
     const auto meet = [&](int members) {
@@ -63,7 +63,7 @@ Estimate recursive_multiplying(const Case& call, int radix) {
 // Estimates `steps` steps of a ring. A step takes as long as one segment needs to arrive, be
 // reduced and be sent on, or as long as the whole chunk takes on the link, if that is longer: its
 // segments follow each other without a pause. See ring::cut_for().
-Estimate ring(const Case& call, double steps, bool reduces) {
+Estimate estimate_ring(const Case& call, double steps, bool reduces) {
     constexpr double tracks = 4;
     constexpr double least_segment = 32.0 * 1024;
     const double chunk = call.bytes / call.ranks;
@@ -86,16 +86,16 @@ Estimate in_steps(double messages, double bytes, double reduced) {
 // those of later ranks arrive, so either all but the last one's reduction is hidden, or, where
 // memory is slower than the network, the whole first transfer. The model knows nothing of switches
 // whose buffers overflow when many ranks send to one, so it is for few ranks only.
-Estimate direct(const Case& call) {
+Estimate estimate_direct(const Case& call) {
     constexpr int most_ranks = 8;
     if (call.ranks > most_ranks) return in_steps(std::numeric_limits<double>::infinity(), 0, 0);
     const double further = call.ranks - 2.0;
-    return {{2, 2 * moved(call), call.bytes / call.ranks, 2 * further},
-            {2, moved(call), moved(call), 2 * further}};
+    return {{2, 2 * least_moved(call), call.bytes / call.ranks, 2 * further},
+            {2, least_moved(call), least_moved(call), 2 * further}};
 }
 
 // The chain: the first segment passes all hops, and the others follow it without a pause.
-Estimate chain(const Case& call) {
+Estimate estimate_chain(const Case& call) {
     const double segment = std::min(call.bytes, call.segment_bytes);
     const double segments = segment > 0 ? std::ceil(call.bytes / segment) : 0;
     const double hops = call.ranks - 1.0;
@@ -104,26 +104,26 @@ Estimate chain(const Case& call) {
 
 constexpr Algorithm<Allreduce> allreduces[] = {
     {.name = "recursive_doubling",
-     .estimate = [](const Case& call) { return recursive_multiplying(call, 2); },
+     .estimate = [](const Case& call) { return estimate_recursive_multiplying(call, 2); },
      .run = allreduce_recursive_doubling},
     {.name = "recursive_quadrupling",
-     .estimate = [](const Case& call) { return recursive_multiplying(call, 4); },
+     .estimate = [](const Case& call) { return estimate_recursive_multiplying(call, 4); },
      .run = allreduce_recursive_quadrupling},
     {.name = "halving_doubling",
      .estimate =
          [](const Case& call) {
-             return in_steps(2 * logarithm(call.ranks), 2 * moved(call), moved(call));
+             return in_steps(2 * logarithm(call.ranks), 2 * least_moved(call), least_moved(call));
          },
      .run = allreduce_circulant,
      .reduce_scatter = reduce_scatter_circulant,
      .allgather = allgather_bruck},
     {.name = "direct",
-     .estimate = direct,
+     .estimate = estimate_direct,
      .run = allreduce_direct,
      .reduce_scatter = reduce_scatter_circulant,
      .allgather = allgather_bruck},
     {.name = "ring",
-     .estimate = [](const Case& call) { return ring(call, 2 * (call.ranks - 1), true); },
+     .estimate = [](const Case& call) { return estimate_ring(call, 2 * (call.ranks - 1), true); },
      .run = allreduce_ring,
      .reduce_scatter = reduce_scatter_ring,
      .allgather = allgather_ring},
@@ -140,7 +140,7 @@ constexpr Algorithm<Reduce> reduces[] = {
     {.name = "halving",
      .estimate =
          [](const Case& call) {
-             return in_steps(2 * logarithm(call.ranks), 2 * moved(call), moved(call));
+             return in_steps(2 * logarithm(call.ranks), 2 * least_moved(call), least_moved(call));
          },
      .run = reduce_halving},
 };
@@ -148,10 +148,12 @@ constexpr Algorithm<Reduce> reduces[] = {
 constexpr Algorithm<ReduceScatter> reduce_scatters[] = {
     {.name = "halving",
      .estimate =
-         [](const Case& call) { return in_steps(logarithm(call.ranks), moved(call), moved(call)); },
+         [](const Case& call) {
+             return in_steps(logarithm(call.ranks), least_moved(call), least_moved(call));
+         },
      .run = reduce_scatter_circulant},
     {.name = "ring",
-     .estimate = [](const Case& call) { return ring(call, call.ranks - 1, true); },
+     .estimate = [](const Case& call) { return estimate_ring(call, call.ranks - 1, true); },
      .run = reduce_scatter_ring},
 };
 
@@ -159,10 +161,12 @@ constexpr Algorithm<Allgather> allgathers[] = {
     // Bruck's algorithm copies everything through scratch memory.
     {.name = "bruck",
      .estimate =
-         [](const Case& call) { return in_steps(logarithm(call.ranks), moved(call), call.bytes); },
+         [](const Case& call) {
+             return in_steps(logarithm(call.ranks), least_moved(call), call.bytes);
+         },
      .run = allgather_bruck},
     {.name = "ring",
-     .estimate = [](const Case& call) { return ring(call, call.ranks - 1, false); },
+     .estimate = [](const Case& call) { return estimate_ring(call, call.ranks - 1, false); },
      .run = allgather_ring},
 };
 
@@ -176,9 +180,11 @@ constexpr Algorithm<Broadcast> broadcasts[] = {
      .run = broadcast_binomial},
     {.name = "scatter_allgather",
      .estimate =
-         [](const Case& call) { return in_steps(2 * logarithm(call.ranks), 2 * moved(call), 0); },
+         [](const Case& call) {
+             return in_steps(2 * logarithm(call.ranks), 2 * least_moved(call), 0);
+         },
      .run = broadcast_scatter_allgather},
-    {.name = "chain", .estimate = chain, .run = broadcast_chain},
+    {.name = "chain", .estimate = estimate_chain, .run = broadcast_chain},
 };
 
 }  // namespace

@@ -90,7 +90,7 @@ double time_reduction(Conversation& talk) {
 }
 
 // Every number becomes the largest that any rank has.
-Done agree(Conversation& talk, std::array<double, 4>& numbers) {
+Done agree_on_costs(Conversation& talk, std::array<double, 4>& numbers) {
     const Reduction& most = *find_reduction(MPIB_FLOAT64, MPIB_MAX);
     auto* memory = reinterpret_cast<std::byte*>(numbers.data());
     return allreduce_recursive_doubling(talk, most, memory, memory, numbers.size());
@@ -103,7 +103,7 @@ Outcome<Model> measure(Conversation& talk) {
     // The first messages make connections, and let the transport learn how much the network accepts
     // at once.
     constexpr Batches warm_up{1, 2};
-    std::uint32_t step = 100;  // beyond those of agree()
+    std::uint32_t step = 100;  // beyond those of agree_on_costs()
     for (const std::size_t bytes : {short_message, long_message}) {
         TRY(time_exchanges(talk, bytes, warm_up, step++));
     }
@@ -116,7 +116,7 @@ Outcome<Model> measure(Conversation& talk) {
     const auto further = TRY(time_further_messages(talk, alpha, step++));
     std::array<double, 4> costs = {alpha, std::max((transfer - alpha) / bytes, least_per_byte),
                                    std::max(time_reduction(talk) / bytes, least_per_byte), further};
-    TRY(agree(talk, costs));
+    TRY(agree_on_costs(talk, costs));
     return Model{costs[0], costs[1], costs[2], costs[3]}.rounded();
 }
 

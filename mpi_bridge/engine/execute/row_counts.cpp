@@ -34,7 +34,7 @@ Outcome<std::vector<MemberRows>> gather_member_rows(Communicator& communicator,
 }
 
 // Returns at most what a signed number can hold, which is more than any memory has.
-std::size_t bytes_of(const OwnRequest& request) {
+std::size_t bytes_of_result(const OwnRequest& request) {
     constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
     const std::size_t bytes_each = row_bytes(request.descriptor);
     const auto rows = static_cast<std::size_t>(request.result_rows);
@@ -42,8 +42,8 @@ std::size_t bytes_of(const OwnRequest& request) {
 }
 
 // All members see the same numbers, so either all of them fail or none does.
-Done check_room(const Communicator& communicator, const Communicator::Call& call,
-                std::span<const MemberRows> members, OwnRequest& request) {
+Done check_room_of_members(const Communicator& communicator, const Communicator::Call& call,
+                           std::span<const MemberRows> members, OwnRequest& request) {
     for (std::size_t member = 0; member < members.size(); ++member) {
         const auto needed = static_cast<std::uint64_t>(members[member].length);
         if (needed <= members[member].room) continue;
@@ -66,10 +66,10 @@ Done gather_row_counts(Communicator& communicator, const Communicator::Call& cal
     for (const MemberRows& member : members)
         request.received_rows.push_back(member.length);
     request.result_rows = sum(request.received_rows);
-    const std::size_t bytes = bytes_of(request);
+    const std::size_t bytes = bytes_of_result(request);
     for (MemberRows& member : members)
         member.length = static_cast<std::int64_t>(bytes);
-    return check_room(communicator, call, members, request);
+    return check_room_of_members(communicator, call, members, request);
 }
 
 std::vector<std::int64_t> splits_of(const OwnRequest& request, int members) {
@@ -96,9 +96,9 @@ Done exchange_row_counts(Communicator& communicator, const Communicator::Call& c
                               cut(from, one_each, sizeof(std::int64_t))));
     request.result_rows = sum(request.received_rows);
     // Only the receiver knows how long its result is.
-    const auto own = static_cast<std::int64_t>(bytes_of(request));
+    const auto own = static_cast<std::int64_t>(bytes_of_result(request));
     const auto members = TRY(gather_member_rows(communicator, call, {own, request.room}));
-    return check_room(communicator, call, members, request);
+    return check_room_of_members(communicator, call, members, request);
 }
 
 }  // namespace mpi_bridge

@@ -20,11 +20,11 @@ void put(void* words, std::size_t at, Word word) {
     std::memcpy(static_cast<std::byte*>(words) + at * sizeof word, &word, sizeof word);
 }
 
-void copy(void* to, const void* from, std::size_t count) {
+void copy_words(void* to, const void* from, std::size_t count) {
     if (count != 0) std::memcpy(to, from, count * sizeof(Word));
 }
 
-void merge(void* result, const void* first, const void* second, std::size_t count) {
+void merge_words(void* result, const void* first, const void* second, std::size_t count) {
     for (std::size_t at = 0; at < count; ++at) {
         const Word a = get(first, at);
         const Word b = get(second, at);
@@ -32,12 +32,12 @@ void merge(void* result, const void* first, const void* second, std::size_t coun
     }
 }
 
-void add(void* accumulators, const void* elements, std::size_t count) {
-    merge(accumulators, accumulators, elements, count);
+void add_words(void* accumulators, const void* elements, std::size_t count) {
+    merge_words(accumulators, accumulators, elements, count);
 }
 
-void store(void* elements, const void* accumulators, std::size_t count, int /*ranks*/) {
-    copy(elements, accumulators, count);
+void store_words(void* elements, const void* accumulators, std::size_t count, int /*ranks*/) {
+    copy_words(elements, accumulators, count);
 }
 
 void combine_partial(void* accumulators, const void* const* sources, std::size_t sources_count,
@@ -72,10 +72,10 @@ void keep(void* /*elements*/, std::size_t /*count*/, double /*factor*/) {}
 
 constexpr Reduction agreement_reduction{.element_bytes = sizeof(Word),
                                         .accumulator_bytes = sizeof(Word),
-                                        .load = copy,
-                                        .add = add,
-                                        .merge = merge,
-                                        .store = store,
+                                        .load = copy_words,
+                                        .add = add_words,
+                                        .merge = merge_words,
+                                        .store = store_words,
                                         .combine = combine,
                                         .combine_pair = combine_pair,
                                         .combine_partial = combine_partial,

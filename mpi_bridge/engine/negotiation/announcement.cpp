@@ -6,9 +6,6 @@
 namespace mpi_bridge {
 namespace {
 
-using Index = RequestTable::Index;
-using State = OwnRequest::State;
-
 constexpr std::size_t least_words = 4;
 constexpr std::size_t first_name_word = 1;
 
@@ -17,12 +14,13 @@ bool all_equal(const Word& largest, const Word& largest_complement) {
 }
 
 // Returns them in the order in which they were submitted.
-std::vector<NamedRequest> requests_of(Member& member, std::vector<Index> indices) {
-    std::sort(indices.begin(), indices.end(), [&](Index first, Index second) {
-        return member.requests.at(first).number < member.requests.at(second).number;
-    });
+std::vector<NamedRequest> requests_of(Member& member, std::vector<RequestTable::Index> indices) {
+    std::sort(indices.begin(), indices.end(),
+              [&](RequestTable::Index first, RequestTable::Index second) {
+                  return member.requests.at(first).number < member.requests.at(second).number;
+              });
     std::vector<NamedRequest> requests;
-    for (const Index index : indices) {
+    for (const RequestTable::Index index : indices) {
         OwnRequest& request = member.requests.at(index);
         request.announced = true;
         requests.push_back({request.name, request.descriptor});
@@ -54,10 +52,10 @@ Announcement announce(Member& member) {
         for (std::size_t word = first_name_word; word < words.size(); ++word)
             words[word].mask = ~std::uint64_t{0};
     }
-    std::vector<Index> to_announce;
-    for (Index index = 0; index < member.requests.size(); ++index) {
+    std::vector<RequestTable::Index> to_announce;
+    for (RequestTable::Index index = 0; index < member.requests.size(); ++index) {
         OwnRequest& request = member.requests.at(index);
-        if (request.state != State::waiting || request.planned) continue;
+        if (request.state != OwnRequest::State::waiting || request.planned) continue;
         if (request.descriptor.kind == Kind::join) continue;
         if (request.settled) {
             words[first_name_word + request.id / 64].mask &=

@@ -7,11 +7,6 @@
 #include <fmt/core.h>
 
 namespace mpi_bridge {
-namespace {
-
-using State = OwnRequest::State;
-
-}  // namespace
 
 Member::Member(Options chosen)
     : options(std::move(chosen)),
@@ -51,7 +46,7 @@ Outcome<Member::Index> Member::claim_name(const mpib_operation& operation) {
         return index;
     }
     OwnRequest& request = requests.at(index);
-    if (request.state != State::free) {
+    if (request.state != OwnRequest::State::free) {
         return invalid(fmt::format(
             "{} \"{}\": the name is in use by an operation whose handle has not been released",
             name_of(kind), name));
@@ -79,7 +74,7 @@ Outcome<Member::Submission> Member::submit(const Descriptor& change, Clock::time
     if (index == RequestTable::none) index = requests.add(name);
     if (index == RequestTable::none) return invalid("too many operations are in flight");
     OwnRequest& request = requests.at(index);
-    if (request.state != State::free || joined)
+    if (request.state != OwnRequest::State::free || joined)
         return invalid(name + ": another change of process sets, or a join, is under way");
     request.descriptor = change;
     if (const auto id = names.find(name); id != PendingTable::none) requests.link(index, id);
@@ -89,7 +84,7 @@ Outcome<Member::Submission> Member::submit(const Descriptor& change, Clock::time
 
 Member::Submission Member::put_in_line(Index index, Clock::time_point now) {
     OwnRequest& request = requests.at(index);
-    request.state = State::waiting;
+    request.state = OwnRequest::State::waiting;
     request.number = ++submissions_;
     request.after = observed_;
     request.announced = false;
@@ -119,13 +114,13 @@ void Member::saw_end(Index index) {
 
 void Member::release(Index index) {
     saw_end(index);
-    requests.at(index).state = State::free;
+    requests.at(index).state = OwnRequest::State::free;
     requests.released(index);
 }
 
 void Member::complete(Index index, std::optional<Failure> with, int last_joined) {
     OwnRequest& request = requests.at(index);
-    request.state = State::done;
+    request.state = OwnRequest::State::done;
     request.planned = false;
     completions.push_back({.index = index, .failure = std::move(with), .last_joined = last_joined});
 }
@@ -137,7 +132,7 @@ void Member::complete_join(int last) {
     unnamed_.fill(0);
     for (Index index = 0; index < requests.size(); ++index) {
         OwnRequest& request = requests.at(index);
-        if (request.state != State::waiting) continue;
+        if (request.state != OwnRequest::State::waiting) continue;
         if (request.descriptor.kind == Kind::join)
             complete(index, {}, last);
         else
@@ -150,7 +145,7 @@ void Member::abandon(const Failure& cause) {
     plan.frozen = true;
     for (Index index = 0; index < requests.size(); ++index) {
         const OwnRequest& request = requests.at(index);
-        if (request.state != State::waiting) continue;
+        if (request.state != OwnRequest::State::waiting) continue;
         complete(index, Failure{failure->status, described(request) + ": " + failure->text});
     }
 }
@@ -161,7 +156,7 @@ bool Member::has_news() const {
     if (asks_who || wants_to_leave_plan() || joined != joined_reported) return true;
     for (Index index = 0; index < requests.size(); ++index) {
         const OwnRequest& request = requests.at(index);
-        if (request.state != State::waiting || request.planned) continue;
+        if (request.state != OwnRequest::State::waiting || request.planned) continue;
         if (request.descriptor.kind == Kind::join) continue;
         if (request.settled ? !request.reported : !request.announced) return true;
     }
@@ -171,8 +166,9 @@ bool Member::has_news() const {
 bool Member::idle() const {
     if (plan.busy) return false;
     for (Index index = 0; index < requests.size(); ++index) {
-        const State state = requests.at(index).state;
-        if (state == State::waiting || state == State::running) return false;
+        const OwnRequest::State state = requests.at(index).state;
+        if (state == OwnRequest::State::waiting || state == OwnRequest::State::running)
+            return false;
     }
     return true;
 }
@@ -186,7 +182,7 @@ void Member::start_head(Head& head) {
         for (const PendingTable::Id id : group.ids) {
             const Index index = requests.of(id);
             head.requests.push_back(index);
-            if (head.whole) requests.at(index).state = State::running;
+            if (head.whole) requests.at(index).state = OwnRequest::State::running;
         }
     }
 }
@@ -202,7 +198,7 @@ void Member::finish_head(const Head& head, const Outcome<bool>& executed) {
             // The first failure explains more than the errors that follow from it here.
             complete(index, failure ? *failure : executed.error());
         else
-            requests.at(index).state = State::waiting;
+            requests.at(index).state = OwnRequest::State::waiting;
     }
 }
 
@@ -225,7 +221,7 @@ void Member::adopt(std::vector<Bucket> buckets, Clock::time_point now) {
                 if (index == RequestTable::none) continue;
                 OwnRequest& request = requests.at(index);
                 request.bucket = number;
-                if (request.state != State::waiting) continue;
+                if (request.state != OwnRequest::State::waiting) continue;
                 if (request.settled) {
                     request.planned = true;
                     --plan.at(number).missing;

@@ -6,12 +6,6 @@
 #include "engine/negotiation/requests/named_request.hpp"
 
 namespace mpi_bridge {
-namespace {
-
-using Id = PendingTable::Id;
-using Index = RequestTable::Index;
-
-}  // namespace
 
 PlanChange::Next PlanChange::next() {
     auto step = member_.recorder.step();
@@ -31,7 +25,7 @@ std::vector<Word> PlanChange::proposal() {
     for (std::size_t at = 0; at < sequence_.size(); ++at) {
         const auto& record = member_.names.at(sequence_[at].id);
         contents.push_back({record.name, record.descriptor});
-        const Index index = member_.requests.of(sequence_[at].id);
+        const RequestTable::Index index = member_.requests.of(sequence_[at].id);
         words[at].number =
             index == RequestTable::none ? 0 : member_.requests.at(index).executed_after;
     }
@@ -57,8 +51,8 @@ std::vector<Word> PlanChange::objections() const {
     PlannedOrder& plan = member_.plan;
     if (!member_.order_changed || plan.busy || plan.head().missing == 0) return words;
     for (const FusedGroup& group : plan.head().groups) {
-        for (const Id id : group.ids) {
-            const Index index = member_.requests.of(id);
+        for (const PendingTable::Id id : group.ids) {
+            const RequestTable::Index index = member_.requests.of(id);
             if (index == RequestTable::none || !member_.requests.at(index).planned)
                 words[1 + id / 64].mask |= std::uint64_t{1} << (id % 64);
         }
@@ -68,7 +62,7 @@ std::vector<Word> PlanChange::objections() const {
 
 void PlanChange::leave(const std::vector<Word>& objections, bool asked) {
     member_.drop_plan();
-    for (Id id = 0; id < member_.names.size(); ++id) {
+    for (PendingTable::Id id = 0; id < member_.names.size(); ++id) {
         if ((objections[1 + id / 64].mask >> (id % 64) & 1) != 0) member_.names.plan_broken_by(id);
     }
     member_.recorder.restart();

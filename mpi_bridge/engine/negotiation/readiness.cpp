@@ -10,22 +10,18 @@
 namespace mpi_bridge {
 namespace {
 
-using Id = PendingTable::Id;
-using Index = RequestTable::Index;
-using State = OwnRequest::State;
-
 // Adds to `ready` the names that all members have now announced alike, and fails the requests of
 // those that they have announced differently.
-void settle_open(Member& member, const Joined& joined, std::vector<Id>& ready) {
-    for (Id id = 0; id < member.names.size(); ++id) {
+void settle_open(Member& member, const Joined& joined, std::vector<PendingTable::Id>& ready) {
+    for (PendingTable::Id id = 0; id < member.names.size(); ++id) {
         if (!member.names.is_complete(id, joined.members)) continue;
         const auto mismatch = member.names.settle(id);
-        const Index index = member.requests.of(id);
+        const RequestTable::Index index = member.requests.of(id);
         if (!mismatch) {
             if (index != RequestTable::none) member.reconsider(member.requests.at(index));
             ready.push_back(id);
         } else if (index != RequestTable::none &&
-                   member.requests.at(index).state == State::waiting) {
+                   member.requests.at(index).state == OwnRequest::State::waiting) {
             const Kind kind = member.requests.at(index).descriptor.kind;
             member.complete(index, Failure{MPIB_ERROR_MISMATCH,
                                            fmt::format("{} {}", name_of(kind), *mismatch)});
@@ -54,14 +50,15 @@ std::string_view horovods_name(Kind kind) {
 }
 
 // A member that has joined takes part in allreduces with neutral elements, and in nothing else.
-void refuse_while_joined(Member& member, const Joined& joined, std::vector<Id>& ready) {
+void refuse_while_joined(Member& member, const Joined& joined,
+                         std::vector<PendingTable::Id>& ready) {
     if (!joined.any()) return;
-    std::erase_if(ready, [&](Id id) {
+    std::erase_if(ready, [&](PendingTable::Id id) {
         if (member.names.at(id).descriptor.kind == Kind::allreduce) return false;
-        const Index index = member.requests.of(id);
+        const RequestTable::Index index = member.requests.of(id);
         if (index == RequestTable::none) return true;
         const OwnRequest& request = member.requests.at(index);
-        if (request.state != State::waiting) return true;
+        if (request.state != OwnRequest::State::waiting) return true;
         // The text begins with Horovod's words, because scripts look for them.
         member.complete(
             index, Failure{MPIB_ERROR_INVALID_ARGUMENT,
@@ -75,11 +72,11 @@ void refuse_while_joined(Member& member, const Joined& joined, std::vector<Id>& 
 }
 
 // Holds back the operations of a named group until all of them are ready.
-void hold_back_groups(const Member& member, std::vector<Id>& ready) {
+void hold_back_groups(const Member& member, std::vector<PendingTable::Id>& ready) {
     std::map<std::string_view, int> counts;
-    for (const Id id : ready)
+    for (const PendingTable::Id id : ready)
         ++counts[member.names.at(id).descriptor.group];
-    std::erase_if(ready, [&](Id id) {
+    std::erase_if(ready, [&](PendingTable::Id id) {
         const Descriptor& what = member.names.at(id).descriptor;
         return !what.group.empty() && counts[what.group] < what.group_size;
     });
@@ -103,10 +100,10 @@ void Joined::count(std::span<const Word> words, std::span<const int> ranks) {
     }
 }
 
-std::vector<Id> find_ready(Member& member, const Joined& joined, const Bits& not_ready,
-                           std::size_t bits) {
-    std::vector<Id> ready;
-    for (Id id = 0; id < bits; ++id) {
+std::vector<PendingTable::Id> find_ready(Member& member, const Joined& joined,
+                                         const Bits& not_ready, std::size_t bits) {
+    std::vector<PendingTable::Id> ready;
+    for (PendingTable::Id id = 0; id < bits; ++id) {
         const auto& record = member.names.at(id);
         if (!record.name.empty() && record.settled && !has_bit(not_ready, id)) ready.push_back(id);
     }

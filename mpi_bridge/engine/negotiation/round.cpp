@@ -10,13 +10,9 @@
 namespace mpi_bridge {
 namespace {
 
-using Id = PendingTable::Id;
-using Index = RequestTable::Index;
-using State = OwnRequest::State;
-
 using Wish = Announcement::Wish;
 
-std::vector<std::byte> bytes_of(const Bits& words) {
+std::vector<std::byte> bytes_of_bits(const Bits& words) {
     std::vector<std::byte> bytes(words.size() * sizeof(std::uint64_t));
     if (!bytes.empty()) std::memcpy(bytes.data(), words.data(), bytes.size());
     return bytes;
@@ -93,14 +89,14 @@ Outcome<Step> Round::next_exchange() {
                          plan_change_.objections());
     if (takes(Wish::asks_who)) {
         Bits submitted((member_.names.size() + 63) / 64);
-        for (Id id = 0; id < member_.names.size(); ++id) {
-            const Index index = member_.requests.of(id);
-            const bool here =
-                index != RequestTable::none && member_.requests.at(index).state != State::free;
+        for (PendingTable::Id id = 0; id < member_.names.size(); ++id) {
+            const RequestTable::Index index = member_.requests.of(id);
+            const bool here = index != RequestTable::none &&
+                              member_.requests.at(index).state != OwnRequest::State::free;
             if (here || member_.joined) set_bit(submitted, id);
         }
         wait_ = Wait::who;
-        return Gather{.what = "control round (who has what)", .bytes = bytes_of(submitted)};
+        return Gather{.what = "control round (who has what)", .bytes = bytes_of_bits(submitted)};
     }
     return after_exchanges();
 }
@@ -151,11 +147,12 @@ Outcome<Step> Round::after_exchanges() {
         joined_.members.clear();
         return over();
     }
-    const std::vector<Id> ready = find_ready(member_, joined_, said_.not_ready(), said_.names);
+    const std::vector<PendingTable::Id> ready =
+        find_ready(member_, joined_, said_.not_ready(), said_.names);
     // All operations are submitted on all members, so none depends on another.
     std::vector<Sequenced> sequence;
     bool pauses_plan = false;
-    for (const Id id : ready) {
+    for (const PendingTable::Id id : ready) {
         const Descriptor& what = member_.names.at(id).descriptor;
         sequence.push_back({.id = id,
                             .descriptor = &what,
@@ -180,12 +177,14 @@ Outcome<Step> Round::next_group() {
     RunGroup run{.group = std::move(groups_.front()), .requests = {}};
     groups_.pop_front();
     if (member_.failure) return tl::unexpected(*member_.failure);
-    for (const Id id : run.group.ids) {
-        Index index = member_.requests.of(id);
+    for (const PendingTable::Id id : run.group.ids) {
+        RequestTable::Index index = member_.requests.of(id);
         // This rank has joined and takes part without a tensor.
-        if (index != RequestTable::none && member_.requests.at(index).state != State::waiting)
+        if (index != RequestTable::none &&
+            member_.requests.at(index).state != OwnRequest::State::waiting)
             index = RequestTable::none;
-        if (index != RequestTable::none) member_.requests.at(index).state = State::running;
+        if (index != RequestTable::none)
+            member_.requests.at(index).state = OwnRequest::State::running;
         run.requests.push_back(index);
     }
     wait_ = Wait::nothing;
@@ -199,7 +198,7 @@ Outcome<Step> Round::group_done(const RunGroup& done, const Done& outcome, bool 
     // The first failure explains more than the errors that follow from it here.
     if (!outcome) failure = member_.failure ? *member_.failure : outcome.error();
     for (std::size_t at = 0; at < done.group.ids.size(); ++at) {
-        const Id id = done.group.ids[at];
+        const PendingTable::Id id = done.group.ids[at];
         const auto& record = member_.names.at(id);
         member_.names.executed(id, ++member_.serial);
         // A group that all members refuse has no place in a plan, so only successful executions
@@ -256,9 +255,9 @@ Done Round::hear(const std::vector<std::vector<std::byte>>& bytes) {
         const auto requests = TRY(decode(bytes[at]));
         const int rank = member_.options.ranks[at];
         for (const NamedRequest& each : requests) {
-            const Id id = member_.names.hear(static_cast<int>(at), rank, each);
+            const PendingTable::Id id = member_.names.hear(static_cast<int>(at), rank, each);
             heard(id);
-            const Index index = member_.requests.of(id);
+            const RequestTable::Index index = member_.requests.of(id);
             if (index != RequestTable::none) heard_from.emplace_back(index, rank);
         }
     }
@@ -267,8 +266,8 @@ Done Round::hear(const std::vector<std::vector<std::byte>>& bytes) {
 
 // The name is open, for the first time or again. If this rank uses it, its request has to be
 // announced.
-void Round::heard(Id id) {
-    Index index = member_.requests.of(id);
+void Round::heard(PendingTable::Id id) {
+    RequestTable::Index index = member_.requests.of(id);
     if (index == RequestTable::none) {
         index = member_.requests.find(member_.names.at(id).name);
         if (index == RequestTable::none) return;
@@ -278,17 +277,17 @@ void Round::heard(Id id) {
 }
 
 void Round::forget_names() {
-    const auto kept = [this](Id id) {
-        const Index index = member_.requests.of(id);
+    const auto kept = [this](PendingTable::Id id) {
+        const RequestTable::Index index = member_.requests.of(id);
         return member_.plan.active() && index != RequestTable::none &&
                member_.requests.at(index).bucket >= 0;
     };
-    for (const Id id : member_.names.forget(kept))
+    for (const PendingTable::Id id : member_.names.forget(kept))
         member_.requests.unlink(id);
 }
 
-Bits Round::missing(Index index) const {
-    const Id id = member_.requests.at(index).id;
+Bits Round::missing(RequestTable::Index index) const {
+    const PendingTable::Id id = member_.requests.at(index).id;
     const auto& ranks = member_.options.ranks;
     Bits mask;
     if (submitted_.empty() || id == PendingTable::none) return mask;

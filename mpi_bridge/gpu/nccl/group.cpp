@@ -35,10 +35,6 @@ nccl::Result for_each(const Items& items, const Call& call) {
     return result;
 }
 
-std::uint64_t address_of(const void* memory) {
-    return reinterpret_cast<std::uintptr_t>(memory);
-}
-
 // The factor as a number of NCCL's type; for 16-bit types, wire/format.cpp uses powers of two only.
 std::array<std::byte, 8> scalar_of(nccl::DataType type, double factor) {
     std::array<std::byte, 8> bytes{};
@@ -64,7 +60,7 @@ std::array<std::byte, 8> scalar_of(nccl::DataType type, double factor) {
 
 kernels::Arguments arguments_for(const WireFormat& format, Way way, const std::byte* bucket) {
     kernels::Arguments arguments{};
-    arguments.bucket = address_of(bucket);
+    arguments.bucket = reinterpret_cast<std::uintptr_t>(bucket);
     arguments.factor = way == Way::pack ? format.pack_factor : format.unpack_factor;
     arguments.divisor = format.divisor;
     arguments.nan_is_least = format.nan_is_least ? 1 : 0;

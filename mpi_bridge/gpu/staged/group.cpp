@@ -20,11 +20,7 @@ std::vector<DevicePart> without_empty(std::span<const DevicePart> parts) {
     return filled;
 }
 
-constexpr std::size_t alignment = 16;
-
-std::size_t rounded_up(std::size_t bytes) {
-    return (bytes + alignment - 1) / alignment * alignment;
-}
+constexpr std::size_t staging_alignment = 16;
 
 }  // namespace
 
@@ -36,7 +32,8 @@ StagedGroup::StagedGroup(DeviceGroupOptions options, std::string why,
       inbound_(std::move(inbound)),
       staging_(*outbound_, *inbound_, abandoned_,
                {fmt::format("{}, rank {}", options_.name, options_.rank),
-                rounded_up(std::max(options_.chunk_bytes, alignment)), options_.patience}),
+                round_up(std::max(options_.chunk_bytes, staging_alignment), staging_alignment),
+                options_.patience}),
       thread_(start_quiet_thread([this] { serve(); })) {}
 
 StagedGroup::~StagedGroup() {
@@ -165,7 +162,7 @@ Outcome<DeviceTicket> StagedGroup::alltoall(const void* send,
     }
     const std::size_t out = sum_of(send_lengths);
     const std::size_t in = sum_of(recv_lengths);
-    const std::size_t in_at = rounded_up(out);
+    const std::size_t in_at = round_up(out, staging_alignment);
     const Staging::Whole whole{in_at + in, static_cast<const std::byte*>(send), 0,
                                out,        static_cast<std::byte*>(recv),       in_at,
                                in};
@@ -300,7 +297,7 @@ Done StagedGroup::scatter(const DevicePart& whole, void* recv, std::span<const s
     const std::size_t wire_bytes = shape_of(format.packing).wire_bytes;
     const std::size_t own = counts[static_cast<std::size_t>(options_.rank)];
     const std::size_t out = whole.count * wire_bytes;
-    const std::size_t in_at = rounded_up(out);
+    const std::size_t in_at = round_up(out, staging_alignment);
     const auto bucket = TRY(take_bucket(in_at + own * wire_bytes));
     TRY(move(std::span(&whole, 1), format.packing, Way::pack, bucket, format.pack_factor));
     const Staging::Whole way{in_at + own * wire_bytes, bucket, 0, out, bucket + in_at, in_at,

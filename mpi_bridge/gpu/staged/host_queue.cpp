@@ -10,7 +10,7 @@
 namespace mpi_bridge {
 namespace {
 
-constexpr std::align_val_t alignment{64};
+constexpr std::align_val_t host_alignment{64};
 
 class HostQueue final : public WorkQueue {
   public:
@@ -31,13 +31,13 @@ class HostQueue final : public WorkQueue {
     }
 
     [[nodiscard]] Outcome<Memory> tensor_memory(std::size_t bytes) override {
-        void* memory = ::operator new(bytes, alignment, std::nothrow);
+        void* memory = ::operator new(bytes, host_alignment, std::nothrow);
         if (memory == nullptr) {
             return fail(MPIB_ERROR_INTERNAL,
                         fmt::format("no host memory left for {} bytes of a bucket", bytes));
         }
         return Memory(static_cast<std::byte*>(memory),
-                      [](std::byte* at) { ::operator delete(at, alignment); });
+                      [](std::byte* at) { ::operator delete(at, host_alignment); });
     }
     [[nodiscard]] Outcome<Memory> host_memory(std::size_t bytes) override {
         return tensor_memory(bytes);

@@ -14,13 +14,13 @@
 
 #include <fmt/format.h>
 
+#include "core/deadline.hpp"
 #include "gpu/cuda/queue.hpp"
 #include "gpu/nccl/communicator.hpp"
 
 namespace mpi_bridge::gpus {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using Duration = std::chrono::duration<double>;
 
 constexpr std::size_t elements = 8UL << 20U;

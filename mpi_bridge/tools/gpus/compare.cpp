@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
+#include "core/deadline.hpp"
+
 namespace mpi_bridge::gpus {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr int rounds = 5;
 // What is slow because something else is busy does not stay slow for so many tries.

@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
+#include "core/deadline.hpp"
+
 namespace mpi_bridge::gpus {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t copied_bytes = 16UL << 20U;
 

@@ -13,11 +13,12 @@ namespace mpi_bridge {
 namespace {
 
 // UCX's transports that stay within the host and so are no alternative to TCP, and its own TCP.
-constexpr std::array<std::string_view, 10> on_host = {"tcp",  "self", "sm",    "shm",  "posix",
-                                                      "sysv", "cma",  "xpmem", "knem", "gdr_copy"};
+constexpr std::array<std::string_view, 10> transports_on_host = {
+    "tcp", "self", "sm", "shm", "posix", "sysv", "cma", "xpmem", "knem", "gdr_copy"};
 
 bool is_on_host(std::string_view transport) {
-    return std::find(on_host.begin(), on_host.end(), transport) != on_host.end() ||
+    return std::find(transports_on_host.begin(), transports_on_host.end(), transport) !=
+               transports_on_host.end() ||
            transport.starts_with("cuda") || transport.starts_with("rocm") ||
            transport.starts_with("ze_");
 }

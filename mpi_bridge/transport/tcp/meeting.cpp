@@ -54,7 +54,7 @@ ssize_t moved(ssize_t count) {
 }
 
 template <typename Message>
-std::vector<std::byte> bytes_of(const Message& message) {
+std::vector<std::byte> bytes_of_message(const Message& message) {
     const auto bytes = std::as_bytes(std::span(&message, 1));
     return {bytes.begin(), bytes.end()};
 }
@@ -123,7 +123,7 @@ void TcpMeeting::reach(int link, Call& call, std::string why) {
     }
     call.handshake = *handshake;
     call.stage = Call::Stage::challenge;
-    call.saying = bytes_of(handshake->hello());
+    call.saying = bytes_of_message(handshake->hello());
     call.said = 0;
     call.heard = 0;
     call.connected = false;
@@ -234,7 +234,7 @@ TcpMeeting::Progress TcpMeeting::take_challenge(int link, Call& call) {
     if (!call.handshake->accepts(challenge)) {
         return miss(link, "whoever answers at " + call.where() + " is not this rank");
     }
-    call.saying = bytes_of(call.handshake->response());
+    call.saying = bytes_of_message(call.handshake->response());
     call.said = 0;
     call.heard = 0;
     call.stage = Call::Stage::verdict;

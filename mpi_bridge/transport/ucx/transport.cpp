@@ -33,7 +33,7 @@ constexpr ucp_tag_t call_mask =
     ((ucp_tag_t{1} << sender_shift) - 1) & ~((ucp_tag_t{1} << sequence_shift) - 1);
 constexpr int most_ranks = 1 << (64 - sender_shift);
 
-ucp_tag_t encode(int sender, Tag tag) {
+ucp_tag_t encode_tag(int sender, Tag tag) {
     return static_cast<ucp_tag_t>(sender) << sender_shift |
            static_cast<ucp_tag_t>(Tag::low(tag.channel, Tag::channel_bits)) << channel_shift |
            static_cast<ucp_tag_t>(Tag::low(tag.sequence, Tag::sequence_bits)) << sequence_shift |
@@ -268,8 +268,8 @@ Outcome<Request> UcxTransportImplementation::post_send(int to, Tag tag,
     ucp_request_param_t params{};
     params.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE;
     params.memory_type = UCS_MEMORY_TYPE_HOST;
-    return posted(id,
-                  ucp_tag_send_nbx(peer, data.data(), data.size(), encode(rank_, tag), &params));
+    return posted(
+        id, ucp_tag_send_nbx(peer, data.data(), data.size(), encode_tag(rank_, tag), &params));
 }
 
 Outcome<Request> UcxTransportImplementation::post_receive(int from, Tag tag,
@@ -280,7 +280,7 @@ Outcome<Request> UcxTransportImplementation::post_receive(int from, Tag tag,
     const Request id = new_operation(from, tag, true);
     Operation& operation = operations_[id];
     operation.expected_bytes = data.size();
-    operation.expected_tag = encode(from, tag);
+    operation.expected_tag = encode_tag(from, tag);
     ucp_request_param_t params{};
     // Always a request, because UCX 1.13 does not tell tag and length of a message that was there
     // already when the receive is complete at once.
@@ -311,7 +311,7 @@ Done UcxTransportImplementation::check_all_alive() const {
 
 bool UcxTransportImplementation::left(int peer) const {
     ucp_tag_recv_info_t info{};
-    return ucp_tag_probe_nb(worker_, encode(peer, goodbye), ~ucp_tag_t{0}, 0, &info) != nullptr;
+    return ucp_tag_probe_nb(worker_, encode_tag(peer, goodbye), ~ucp_tag_t{0}, 0, &info) != nullptr;
 }
 
 Done UcxTransportImplementation::result(const Operation& operation) const {
@@ -364,7 +364,7 @@ Done UcxTransportImplementation::wait(Request request, Deadline deadline) {
 Outcome<Transport::Arrival> UcxTransportImplementation::await_message(
     std::uint32_t channel, std::uint32_t sequence, const std::function<bool()>& stop,
     Deadline deadline) {
-    const ucp_tag_t call = encode(0, {channel, sequence, 0, 0}) & call_mask;
+    const ucp_tag_t call = encode_tag(0, {channel, sequence, 0, 0}) & call_mask;
     ++awaiting_;
     if (stop()) {
         --awaiting_;
@@ -398,7 +398,7 @@ std::optional<int> UcxTransportImplementation::sender_of(std::uint32_t channel,
                                                          std::uint32_t sequence) {
     const std::lock_guard lock(watch_->mutex());
     ucp_tag_recv_info_t info{};
-    const ucp_tag_t call = encode(0, {channel, sequence, 0, 0}) & call_mask;
+    const ucp_tag_t call = encode_tag(0, {channel, sequence, 0, 0}) & call_mask;
     if (worker_ == nullptr || ucp_tag_probe_nb(worker_, call, call_mask, 0, &info) == nullptr)
         return std::nullopt;
     return static_cast<int>(info.sender_tag >> sender_shift);
@@ -439,7 +439,7 @@ void UcxTransportImplementation::close(Deadline deadline) {
     {
         const std::lock_guard lock(watch_->mutex());
         if (worker_ == nullptr) return;
-        peers_->say_to_all(encode(rank_, goodbye), deadline);
+        peers_->say_to_all(encode_tag(rank_, goodbye), deadline);
         peers_->close(false, deadline);
         cancel_receives();
         end_operations(Deadline::in(longest_abandon));

@@ -15,7 +15,7 @@ namespace mpi_bridge {
 namespace {
 
 // A thread that has looked this recently is assumed to look again.
-constexpr std::chrono::milliseconds lease{1};
+constexpr std::chrono::milliseconds looker_lease{1};
 
 void give_way(std::unique_lock<std::mutex>& lock) {
     lock.unlock();
@@ -101,7 +101,7 @@ bool Watch::wait(std::unique_lock<std::mutex>& lock, const Condition& happened, 
 }
 
 bool Watch::another_thread_looks() const {
-    return last_looker_ != std::this_thread::get_id() && Clock::now() < last_look_ + lease;
+    return last_looker_ != std::this_thread::get_id() && Clock::now() < last_look_ + looker_lease;
 }
 
 void Watch::sleep(std::unique_lock<std::mutex>& lock, const Condition& happened,
@@ -110,7 +110,7 @@ void Watch::sleep(std::unique_lock<std::mutex>& lock, const Condition& happened,
     sleepers_.push_back(&self);
     if (polled_ || another_thread_looks()) {
         // The poller hands over when it leaves. A thread that looks does not, so check again soon.
-        const auto longest = polled_ ? source_.longest_sleep : lease;
+        const auto longest = polled_ ? source_.longest_sleep : looker_lease;
         self.roused.wait_until(lock, std::min(deadline.when(), Clock::now() + longest));
     } else {
         poll_descriptor(lock, deadline);

@@ -167,7 +167,7 @@ Answer az(const AzOptions& options) {
 
 }  // namespace
 
-const Verbs registered("", 140, [](CommandTree& tree, Parser app) {
+const Verbs az_verbs("", 140, [](CommandTree& tree, Parser app) {
     auto [leaf, options] = add_verb(
         tree, app, "az", "Make a link named az, so that scripts for the Azure CLI run here",
         "batchai az --install ~/bin\n  batchai az --uninstall ~/bin", az, Printing::by_itself);

@@ -29,7 +29,7 @@ struct LoginOptions {
     bool identity = false;
 };
 
-struct AccountOptions {
+struct SubscriptionOptions {
     std::optional<std::string> subscription;
     bool all = false;
 };
@@ -44,7 +44,7 @@ struct ProviderOptions {
     bool wait = false;
 };
 
-Value account_value(const site::Site& site) {
+Value subscription_value(const site::Site& site) {
     const auto* user = getpwuid(getuid());
     return Value::Object{
         {"environmentName", "Slurm"},
@@ -57,7 +57,7 @@ Value account_value(const site::Site& site) {
                                {"type", "user"}}}};
 }
 
-Table account_table(const Value& value) {
+Table subscription_table(const Value& value) {
     Table table{{"Name", "CloudName", "SubscriptionId", "State", "IsDefault"}, {}};
     const auto add = [&](const Value& item) {
         const auto text = [&](const char* key) {
@@ -79,7 +79,7 @@ Table account_table(const Value& value) {
 Answer login(const LoginOptions& /*options*/) {
     const auto site = TRY(site::load_default());
     say("there is nothing to log in to: Slurm knows you as the user that you are here");
-    return Outcome{Value(Value::Array{account_value(site)}), account_table};
+    return Outcome{Value(Value::Array{subscription_value(site)}), subscription_table};
 }
 
 Answer logout(const LoginOptions& /*options*/) {
@@ -87,17 +87,17 @@ Answer logout(const LoginOptions& /*options*/) {
     return Outcome{};
 }
 
-Answer account_show(const AccountOptions& /*options*/) {
+Answer subscription_show(const SubscriptionOptions& /*options*/) {
     const auto site = TRY(site::load_default());
-    return Outcome{account_value(site), account_table};
+    return Outcome{subscription_value(site), subscription_table};
 }
 
-Answer account_list(const AccountOptions& /*options*/) {
+Answer subscription_list(const SubscriptionOptions& /*options*/) {
     const auto site = TRY(site::load_default());
-    return Outcome{Value(Value::Array{account_value(site)}), account_table};
+    return Outcome{Value(Value::Array{subscription_value(site)}), subscription_table};
 }
 
-Answer account_set(const AccountOptions& /*options*/) {
+Answer subscription_set(const SubscriptionOptions& /*options*/) {
     say("the site is one subscription, which stays the current one");
     return Outcome{};
 }
@@ -157,17 +157,17 @@ void add_account(CommandTree& tree, Parser app) {
     constexpr const char* description = "As --subscription";
     {
         auto [leaf, options] = add_verb(tree, group, "show", "Show the site as a subscription",
-                                        "batchai account show", account_show);
+                                        "batchai account show", subscription_show);
         add_optional(leaf, names, options->subscription, description).type_name("ID");
     }
     {
         auto [leaf, options] =
             add_verb(tree, group, "list", "List the site as the only subscription",
-                     "batchai account list --output table", account_list);
+                     "batchai account list --output table", subscription_list);
         leaf.add_flag("--all", options->all, "Accepted: there is only one");
     }
     auto [leaf, options] = add_verb(tree, group, "set", "Accept any --subscription, without effect",
-                                    "batchai account set --subscription mine", account_set);
+                                    "batchai account set --subscription mine", subscription_set);
     add_optional(leaf, names, options->subscription, description).type_name("ID");
 }
 
@@ -198,7 +198,7 @@ void add_provider(CommandTree& tree, Parser app) {
 
 }  // namespace
 
-const Verbs registered("", 150, [](CommandTree& tree, Parser app) {
+const Verbs azure_account_verbs("", 150, [](CommandTree& tree, Parser app) {
     add_login(tree, app);
     add_account(tree, app);
     add_configure(tree, app);

@@ -23,14 +23,14 @@ struct ClusterNodeOptions {
     int expiry = 60;  // minutes; without effect: file:// URLs do not expire
 };
 
-store::ClusterKey own_key(const ClusterNodeOptions& options) {
+store::ClusterKey named_cluster(const ClusterNodeOptions& options) {
     const auto parent = user::workspace_key(options.parents);
     return {parent.group, parent.workspace, options.cluster};
 }
 
 Answer cluster_node_list(const ClusterNodeOptions& options) {
     const auto here = TRY(open_context());
-    const auto cluster = TRY(here.store.get<store::Cluster>(own_key(options)));
+    const auto cluster = TRY(here.store.get<store::Cluster>(named_cluster(options)));
     const auto view = TRY(clusters::nodes_of_cluster(here.store, here.site, here.slurm, cluster));
     Value::Array nodes;
     for (const auto& node : view.nodes) {
@@ -63,7 +63,7 @@ base::Result<std::optional<std::string>> setup_logs(const store::Store& store,
 // A cluster's files are the logs of its setup task. Without one it has none.
 Answer cluster_file_list(const ClusterNodeOptions& options) {
     const auto here = TRY(open_context());
-    const auto cluster = TRY(here.store.get<store::Cluster>(own_key(options)));
+    const auto cluster = TRY(here.store.get<store::Cluster>(named_cluster(options)));
     const auto task = clusters::setup_task_of(cluster);
     if (!task) return Outcome{Value(Value::Array{}), status::cluster_file_columns};
     if (task->std_out_err_path_suffix.empty())
@@ -98,7 +98,7 @@ void add_cluster(Parser leaf, ClusterNodeOptions& options) {
 
 }  // namespace
 
-const Verbs registered("cluster", 10, [](CommandTree& tree, Parser cluster) {
+const Verbs cluster_node_verbs("cluster", 10, [](CommandTree& tree, Parser cluster) {
     const std::string named = " --cluster nc6 --workspace dev --resource-group team";
     {
         const Parser group = add_group(cluster, "node", "The nodes of a cluster");

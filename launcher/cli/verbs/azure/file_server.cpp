@@ -29,7 +29,7 @@ struct FileServerOptions {
     bool no_wait = false;
 };
 
-store::FileServerKey own_key(const FileServerOptions& options) {
+store::FileServerKey own_file_server(const FileServerOptions& options) {
     const auto parent = user::workspace_key(options.parents);
     return {parent.group, parent.workspace, options.name};
 }
@@ -91,7 +91,7 @@ Answer file_server_create(const FileServerOptions& options) {
     TRY(check_site_has(here.site, options.name));
     TRY(user::ensure_workspace(here.store, here.site, options.parents));
     store::FileServer server;
-    server.key = own_key(options);
+    server.key = own_file_server(options);
     server.vm_size = options.vm_size;
     server.disk_count = options.disk_count;
     server.disk_size = options.disk_size;
@@ -105,7 +105,7 @@ Answer file_server_create(const FileServerOptions& options) {
 
 Answer file_server_show(const FileServerOptions& options) {
     const auto here = TRY(open_context());
-    const auto server = TRY(here.store.get<store::FileServer>(own_key(options)));
+    const auto server = TRY(here.store.get<store::FileServer>(own_file_server(options)));
     return Outcome{to_value(server, here.site), status::file_server_columns};
 }
 
@@ -124,14 +124,14 @@ Answer file_server_list(const FileServerOptions& options) {
 
 Answer file_server_delete(const FileServerOptions& options) {
     const auto here = TRY(open_context());
-    TRY(here.store.get<store::FileServer>(own_key(options)));
+    TRY(here.store.get<store::FileServer>(own_file_server(options)));
     const auto agreed = TRY(confirm(options.yes));
     if (!agreed) return base::fail("operation cancelled");
-    TRY(here.store.remove<store::FileServer>(own_key(options)));
+    TRY(here.store.remove<store::FileServer>(own_file_server(options)));
     return Outcome{};
 }
 
-void add_name(Parser leaf, FileServerOptions& options) {
+void add_file_server_name(Parser leaf, FileServerOptions& options) {
     leaf.add_option("--name,-n", options.name, "Name of the file server, as in site.lua")
         .type_name("NAME")
         .required()
@@ -139,12 +139,12 @@ void add_name(Parser leaf, FileServerOptions& options) {
     add_workspace_option(leaf, options.parents);
 }
 
-void add_create(CommandTree& tree, Parser group, const std::string& parents) {
+void add_file_server_create(CommandTree& tree, Parser group, const std::string& parents) {
     auto [leaf, options] =
         add_verb(tree, group, "create",
                  "Make a record of a file server that the site has, which jobs then name by its id",
                  "batchai file-server create --name nfs" + parents, file_server_create);
-    add_name(leaf, *options);
+    add_file_server_name(leaf, *options);
     const std::string note = " (kept in the record, without effect)";
     leaf.add_option("--vm-size,-s", options->vm_size, "Size" + note).type_name("SIZE");
     leaf.add_option("--disk-count", options->disk_count, "Number of disks" + note)
@@ -164,15 +164,15 @@ void add_create(CommandTree& tree, Parser group, const std::string& parents) {
 
 }  // namespace
 
-const Verbs registered("", 120, [](CommandTree& tree, Parser app) {
+const Verbs file_server_verbs("", 120, [](CommandTree& tree, Parser app) {
     const Parser group = add_group(app, "file-server", "Records of the site's file servers");
     const std::string parents = " --workspace dev --resource-group team";
-    add_create(tree, group, parents);
+    add_file_server_create(tree, group, parents);
     {
         auto [leaf, options] =
             add_verb(tree, group, "show", "Show a file server",
                      "batchai file-server show --name nfs" + parents, file_server_show);
-        add_name(leaf, *options);
+        add_file_server_name(leaf, *options);
     }
     {
         auto [leaf, options] =
@@ -184,7 +184,7 @@ const Verbs registered("", 120, [](CommandTree& tree, Parser app) {
         auto [leaf, options] =
             add_verb(tree, group, "delete", "Delete the record of a file server; its files stay",
                      "batchai file-server delete --yes --name nfs" + parents, file_server_delete);
-        add_name(leaf, *options);
+        add_file_server_name(leaf, *options);
         leaf.add_flag("--yes,-y", options->yes, "Do not ask for confirmation");
         leaf.add_flag("--no-wait", options->no_wait, "Accepted: there is nothing to wait for");
     }

@@ -17,7 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto usage = base::ExitCode::usage;
 constexpr const char* account_arguments = "Storage Account Arguments";
 
 // Returns the account of "DefaultEndpointsProtocol=https;AccountName=…;AccountKey=…".
@@ -37,12 +36,13 @@ base::Result<std::string> account_name(const AccountOptions& options) {
     if (options.connection_string || !base::variable("AZURE_STORAGE_ACCOUNT")) {
         if (connection) {
             if (auto name = account_of(*connection)) return *name;
-            return base::fail("has no AccountName=…", "connection string", "", usage);
+            return base::fail("has no AccountName=…", "connection string", "",
+                              base::ExitCode::usage);
         }
     }
     if (auto name = base::variable("AZURE_STORAGE_ACCOUNT")) return *name;
     return base::fail("the storage account is not named", "--account-name",
-                      "add --account-name, or set AZURE_STORAGE_ACCOUNT", usage);
+                      "add --account-name, or set AZURE_STORAGE_ACCOUNT", base::ExitCode::usage);
 }
 
 // Returns the names of all accounts that a message can suggest.
@@ -177,11 +177,11 @@ base::Result<Location> open_location(const Storage& storage, StoreKind kind,
                     std::move(clean)};
 }
 
-const Verbs registered("", 110, [](CommandTree& /*tree*/, Parser app) {
+const Verbs storage_group("", 110, [](CommandTree& /*tree*/, Parser app) {
     add_group(app, "storage", "Storage accounts: directories with file shares and blob containers");
 });
 
-const Verbs registered_groups("storage", 40, [](CommandTree& /*tree*/, Parser storage) {
+const Verbs storage_subgroups("storage", 40, [](CommandTree& /*tree*/, Parser storage) {
     add_group(storage, "file", "Files of a share");
     add_group(storage, "blob", "Files of a container");
 });

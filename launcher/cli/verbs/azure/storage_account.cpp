@@ -37,7 +37,7 @@ AccountView view_of(const store::Store& store, const site::Site& site, const std
             .containers = site::storage_place(site, root, name, site::StorageKind::containers)};
 }
 
-Answer shown(const site::Site& site, const AccountView& view) {
+Answer account_answer(const site::Site& site, const AccountView& view) {
     return Outcome{account_value(view, site.subscription, site.location), account_columns};
 }
 
@@ -67,7 +67,7 @@ Answer account_create(const AccountVerbOptions& options) {
             fmt::format("resource group {}", view.record->key.group),
             "choose another name, or name that group", base::ExitCode::refused);
     // As in Azure, creating an account that is there returns it.
-    if (view.record) return shown(site, view);
+    if (view.record) return account_answer(site, view);
     TRY(user::ensure_group(store, site, options.parents));
     const auto of_group = TRY(store.get<store::Group>({group}));
     store::StorageAccount account;
@@ -78,11 +78,11 @@ Answer account_create(const AccountVerbOptions& options) {
     account.creation_time = base::now();
     TRY(store.create(account));
     view.record = account;
-    return shown(site, view);
+    return account_answer(site, view);
 }
 
-base::Result<AccountView> find(const store::Store& store, const site::Site& site,
-                               const AccountVerbOptions& options) {
+base::Result<AccountView> find_account(const store::Store& store, const site::Site& site,
+                                       const AccountVerbOptions& options) {
     auto view = view_of(store, site, options.name);
     view.record = TRY(find_account_record(store, options.name));
     if (options.parents.group) {
@@ -101,7 +101,7 @@ base::Result<AccountView> find(const store::Store& store, const site::Site& site
 
 Answer account_show(const AccountVerbOptions& options) {
     const auto [store, site] = TRY(open_store_and_site());
-    return shown(site, TRY(find(store, site, options)));
+    return account_answer(site, TRY(find_account(store, site, options)));
 }
 
 // Without a group, also lists the accounts of the site and the directories of the user's own
@@ -143,7 +143,7 @@ Answer account_list(const AccountVerbOptions& options) {
 
 Answer account_delete(const AccountVerbOptions& options) {
     const auto [store, site] = TRY(open_store_and_site());
-    const auto view = TRY(find(store, site, options));
+    const auto view = TRY(find_account(store, site, options));
     const bool of_site = site.storage_accounts.contains(options.name);
     if (of_site && !view.record)
         return base::fail("the account is the site's, not yours", options.name,
@@ -184,12 +184,13 @@ Answer account_check_name(const AccountVerbOptions& options) {
 
 Answer account_keys(const AccountVerbOptions& options) {
     const auto [store, site] = TRY(open_store_and_site());
-    TRY(find(store, site, options));
+    TRY(find_account(store, site, options));
     say("the account has no keys: its directories are opened with your own rights");
     return Outcome{Value(Value::Array{}), {}};
 }
 
-void add_name(Parser leaf, AccountVerbOptions& options, const std::string& names = "--name,-n") {
+void add_account_name(Parser leaf, AccountVerbOptions& options,
+                      const std::string& names = "--name,-n") {
     leaf.add_option(names, options.name, "Name of the storage account")
         .type_name("NAME")
         .required()
@@ -199,7 +200,7 @@ void add_name(Parser leaf, AccountVerbOptions& options, const std::string& names
 
 }  // namespace
 
-const Verbs registered("storage", 10, [](CommandTree& tree, Parser storage) {
+const Verbs storage_account_verbs("storage", 10, [](CommandTree& tree, Parser storage) {
     const Parser group = add_group(storage, "account", "Manage storage accounts");
     const std::string example = "batchai storage account ";
     const std::string named = " --name mystorage --resource-group team";
@@ -207,7 +208,7 @@ const Verbs registered("storage", 10, [](CommandTree& tree, Parser storage) {
         auto [leaf, options] = add_verb(
             tree, group, "create", "Make a storage account: a directory for shares and containers",
             example + "create --sku Standard_LRS" + named, account_create);
-        add_name(leaf, *options);
+        add_account_name(leaf, *options);
         add_optional(leaf, "--location,-l", options->location, "Location [the group's]")
             .type_name("TEXT");
         leaf.add_option("--sku", options->sku, "Kept in the record, without effect")
@@ -218,7 +219,7 @@ const Verbs registered("storage", 10, [](CommandTree& tree, Parser storage) {
     {
         auto [leaf, options] = add_verb(tree, group, "show", "Show a storage account",
                                         example + "show" + named, account_show);
-        add_name(leaf, *options);
+        add_account_name(leaf, *options);
     }
     {
         auto [leaf, options] = add_verb(
@@ -232,7 +233,7 @@ const Verbs registered("storage", 10, [](CommandTree& tree, Parser storage) {
         auto [leaf, options] =
             add_verb(tree, group, "delete", "Delete a storage account with all its files",
                      example + "delete --yes" + named, account_delete);
-        add_name(leaf, *options);
+        add_account_name(leaf, *options);
         leaf.add_flag("--yes,-y", options->yes, "Do not ask for confirmation");
     }
     {
@@ -248,7 +249,7 @@ const Verbs registered("storage", 10, [](CommandTree& tree, Parser storage) {
     auto [leaf, options] =
         add_verb(tree, keys, "list", "Print an empty list: directories are opened without a key",
                  example + "keys list --account-name mystorage", account_keys);
-    add_name(leaf, *options, "--account-name,-n");
+    add_account_name(leaf, *options, "--account-name,-n");
 });
 
 }  // namespace batchai::cli

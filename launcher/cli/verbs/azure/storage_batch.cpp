@@ -64,8 +64,9 @@ base::Result<NamedStore> named_store(const BatchOptions& options, const std::str
     return out;
 }
 
-base::Result<Location> open(const BatchOptions& options, Access access, const std::string& store,
-                            const std::optional<std::string>& path = {}) {
+base::Result<Location> batch_location(const BatchOptions& options, Access access,
+                                      const std::string& store,
+                                      const std::optional<std::string>& path = {}) {
     const auto named = TRY(named_store(options, store));
     return open_location(TRY(open_storage(named.account, options.kind, access)), options.kind,
                          named.name, path);
@@ -111,8 +112,8 @@ bool has_vanished(const base::Result<void>& copied, const std::string& name) {
 }
 
 Answer upload_batch(const BatchOptions& options) {
-    const auto at =
-        TRY(open(options, Access::writing, options.destination, options.destination_path));
+    const auto at = TRY(
+        batch_location(options, Access::writing, options.destination, options.destination_path));
     int exit_code = 0;
     const auto files = TRY(local_files(options.source, exit_code));
     Value::Array urls;
@@ -138,7 +139,7 @@ Answer upload_batch(const BatchOptions& options) {
 }
 
 Answer download_batch(const BatchOptions& options) {
-    const auto at = TRY(open(options, Access::reading, options.source));
+    const auto at = TRY(batch_location(options, Access::reading, options.source));
     std::error_code code;
     if (!fs::is_directory(options.destination, code))
         return base::fail("is not a directory", options.destination, "make it first",
@@ -169,7 +170,7 @@ Answer download_batch(const BatchOptions& options) {
 }
 
 Answer delete_batch(const BatchOptions& options) {
-    const auto at = TRY(open(options, Access::writing, options.source));
+    const auto at = TRY(batch_location(options, Access::writing, options.source));
     int count = 0;
     for (const auto& entry : TRY(at.share.files_below(at.path))) {
         if (!is_chosen(options, entry.name)) continue;
@@ -187,7 +188,7 @@ Answer delete_batch(const BatchOptions& options) {
     return Outcome{};
 }
 
-struct Words {
+struct StoreWords {
     std::string group;  // "file" or "blob"
     std::string store;  // "share" or "container"
 };
@@ -202,7 +203,7 @@ void add_common(Parser leaf, BatchOptions& options) {
     add_account_options(leaf, options.account);
 }
 
-void add_upload(CommandTree& tree, Parser group, StoreKind kind, const Words& words) {
+void add_upload(CommandTree& tree, Parser group, StoreKind kind, const StoreWords& words) {
     auto [leaf, options] =
         add_verb(tree, group, "upload-batch",
                  fmt::format("Copy all files below a directory into a {}", words.store),
@@ -223,7 +224,7 @@ void add_upload(CommandTree& tree, Parser group, StoreKind kind, const Words& wo
     add_common(leaf, *options);
 }
 
-void add_download(CommandTree& tree, Parser group, StoreKind kind, const Words& words) {
+void add_download(CommandTree& tree, Parser group, StoreKind kind, const StoreWords& words) {
     auto [leaf, options] =
         add_verb(tree, group, "download-batch",
                  fmt::format("Copy all files of a {} into a directory", words.store),
@@ -243,7 +244,7 @@ void add_download(CommandTree& tree, Parser group, StoreKind kind, const Words& 
     add_common(leaf, *options);
 }
 
-void add_delete(CommandTree& tree, Parser group, StoreKind kind, const Words& words) {
+void add_delete(CommandTree& tree, Parser group, StoreKind kind, const StoreWords& words) {
     auto [leaf, options] =
         add_verb(tree, group, "delete-batch",
                  fmt::format("Delete files of a {}, without asking; directories stay", words.store),
@@ -260,7 +261,7 @@ void add_delete(CommandTree& tree, Parser group, StoreKind kind, const Words& wo
 }
 
 void add_batch_verbs(CommandTree& tree, Parser group, StoreKind kind) {
-    const Words words{kind == StoreKind::share ? "file" : "blob", std::string(word_of(kind))};
+    const StoreWords words{kind == StoreKind::share ? "file" : "blob", std::string(word_of(kind))};
     add_upload(tree, group, kind, words);
     add_download(tree, group, kind, words);
     add_delete(tree, group, kind, words);
@@ -268,11 +269,11 @@ void add_batch_verbs(CommandTree& tree, Parser group, StoreKind kind) {
 
 }  // namespace
 
-const Verbs registered_of_share("storage file", 20, [](CommandTree& tree, Parser file) {
+const Verbs share_batch_verbs("storage file", 20, [](CommandTree& tree, Parser file) {
     add_batch_verbs(tree, file, StoreKind::share);
 });
 
-const Verbs registered_of_container("storage blob", 20, [](CommandTree& tree, Parser blob) {
+const Verbs container_batch_verbs("storage blob", 20, [](CommandTree& tree, Parser blob) {
     add_batch_verbs(tree, blob, StoreKind::container);
 });
 

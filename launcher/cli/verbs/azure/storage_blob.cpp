@@ -23,11 +23,9 @@ struct BlobOptions {
     std::optional<int> limit;
 };
 
-constexpr auto kind = StoreKind::container;
-
-base::Result<Location> open(const BlobOptions& options, Access access) {
-    return open_location(TRY(open_storage(options.account, kind, access)), kind, options.container,
-                         options.name);
+base::Result<Location> blob_location(const BlobOptions& options, Access access) {
+    return open_location(TRY(open_storage(options.account, StoreKind::container, access)),
+                         StoreKind::container, options.container, options.name);
 }
 
 base::Result<storage::Entry> find_blob(const Location& at) {
@@ -40,7 +38,7 @@ base::Result<storage::Entry> find_blob(const Location& at) {
 }
 
 Answer blob_upload(const BlobOptions& options) {
-    const auto at = TRY(open(options, Access::writing));
+    const auto at = TRY(blob_location(options, Access::writing));
     if (at.path.empty())
         return base::fail("the blob has no name", "--name", "", base::ExitCode::usage);
     Transfer transfer(options.no_progress);
@@ -51,7 +49,7 @@ Answer blob_upload(const BlobOptions& options) {
 }
 
 Answer blob_download(const BlobOptions& options) {
-    const auto at = TRY(open(options, Access::reading));
+    const auto at = TRY(blob_location(options, Access::reading));
     const auto entry = TRY(find_blob(at));
     Transfer transfer(options.no_progress);
     TRY(transfer.download(at.share, at.path, download_path(options.file, storage::name_of(at.path)),
@@ -60,7 +58,7 @@ Answer blob_download(const BlobOptions& options) {
 }
 
 Answer blob_list(const BlobOptions& options) {
-    const auto at = TRY(open(options, Access::reading));
+    const auto at = TRY(blob_location(options, Access::reading));
     Value::Array values;
     // A path behind the container's name is where the names begin.
     for (const auto& entry : TRY(at.share.files_below(at.path))) {
@@ -73,7 +71,7 @@ Answer blob_list(const BlobOptions& options) {
 }
 
 Answer blob_exists(const BlobOptions& options) {
-    const auto at = TRY(open(options, Access::reading));
+    const auto at = TRY(blob_location(options, Access::reading));
     const auto found = find_blob(at);
     if (!found && found.error().exit_code != base::ExitCode::not_found)
         return tl::unexpected(found.error());
@@ -81,29 +79,30 @@ Answer blob_exists(const BlobOptions& options) {
 }
 
 Answer blob_show(const BlobOptions& options) {
-    const auto at = TRY(open(options, Access::reading));
+    const auto at = TRY(blob_location(options, Access::reading));
     const auto entry = TRY(find_blob(at));
     return Outcome{blob_value(entry, at.path), blob_columns};
 }
 
 Answer blob_delete(const BlobOptions& options) {
-    const auto at = TRY(open(options, Access::writing));
+    const auto at = TRY(blob_location(options, Access::writing));
     TRY(find_blob(at));
     TRY(at.share.remove_file(at.path));
     return Outcome{};
 }
 
 Answer blob_url(const BlobOptions& options) {
-    const auto at = TRY(open(options, Access::reading));
+    const auto at = TRY(blob_location(options, Access::reading));
     return Outcome{Value(status::file_url(at.share.path_of(at.path))), {}};
 }
 
-using Verb = Answer (*)(const BlobOptions&);
+using BlobVerb = Answer (*)(const BlobOptions&);
 
-std::pair<Parser, std::shared_ptr<BlobOptions>> add(CommandTree& tree, Parser group,
-                                                    const std::string& verb,
-                                                    const std::string& description, Verb action,
-                                                    const std::string& example) {
+std::pair<Parser, std::shared_ptr<BlobOptions>> add_blob_verb(CommandTree& tree, Parser group,
+                                                              const std::string& verb,
+                                                              const std::string& description,
+                                                              BlobVerb action,
+                                                              const std::string& example) {
     auto added = add_verb(
         tree, group, verb, description,
         fmt::format("batchai storage blob {}{} --container-name data --account-name mystorage",
@@ -118,7 +117,7 @@ std::pair<Parser, std::shared_ptr<BlobOptions>> add(CommandTree& tree, Parser gr
     return added;
 }
 
-void add_name(Parser leaf, BlobOptions& options) {
+void add_blob_name(Parser leaf, BlobOptions& options) {
     leaf.add_option("--name,-n", options.name, "Name of the blob, which may have slashes")
         .type_name("NAME")
         .required()
@@ -127,19 +126,20 @@ void add_name(Parser leaf, BlobOptions& options) {
 
 }  // namespace
 
-const Verbs registered("storage blob", 10, [](CommandTree& tree, Parser group) {
+const Verbs storage_blob_verbs("storage blob", 10, [](CommandTree& tree, Parser group) {
     const std::string named = " --name model/weights.h5";
     {
-        auto [leaf, options] = add(tree, group, "upload", "Copy a file into a container",
-                                   blob_upload, " --file weights.h5" + named);
-        add_name(leaf, *options);
+        auto [leaf, options] = add_blob_verb(tree, group, "upload", "Copy a file into a container",
+                                             blob_upload, " --file weights.h5" + named);
+        add_blob_name(leaf, *options);
         leaf.add_option("--file,-f", options->file, "The file").type_name("FILE").required();
         leaf.add_flag("--no-progress", options->no_progress, "Do not show how far it is");
     }
     {
-        auto [leaf, options] = add(tree, group, "download", "Copy a file out of a container",
-                                   blob_download, " --file weights.h5" + named);
-        add_name(leaf, *options);
+        auto [leaf, options] =
+            add_blob_verb(tree, group, "download", "Copy a file out of a container", blob_download,
+                          " --file weights.h5" + named);
+        add_blob_name(leaf, *options);
         leaf.add_option("--file,-f", options->file, "New file, or a directory for it")
             .type_name("FILE")
             .required();
@@ -148,7 +148,7 @@ const Verbs registered("storage blob", 10, [](CommandTree& tree, Parser group) {
     }
     {
         auto [leaf, options] =
-            add(tree, group, "list", "List the files of a container", blob_list, "");
+            add_blob_verb(tree, group, "list", "List the files of a container", blob_list, "");
         add_optional(leaf, "--prefix", options->prefix, "Only names that begin so")
             .type_name("TEXT");
         add_optional(leaf, "--num-results", options->limit, "At most so many [all]")
@@ -158,15 +158,15 @@ const Verbs registered("storage blob", 10, [](CommandTree& tree, Parser group) {
     struct Simple {
         const char* verb;
         const char* description;
-        Verb action;
+        BlobVerb action;
     };
     for (const auto& [verb, description, action] :
          {Simple{"exists", "Say whether a blob exists", blob_exists},
           Simple{"show", "Show a blob", blob_show},
           Simple{"delete", "Delete a blob, without asking", blob_delete},
           Simple{"url", "Print the URL of a blob", blob_url}}) {
-        auto [leaf, options] = add(tree, group, verb, description, action, named);
-        add_name(leaf, *options);
+        auto [leaf, options] = add_blob_verb(tree, group, verb, description, action, named);
+        add_blob_name(leaf, *options);
     }
 });
 

@@ -17,14 +17,12 @@ struct DirectoryOptions {
     bool fail_not_exist = false;
 };
 
-constexpr auto kind = StoreKind::share;
-
-base::Result<Location> open(const DirectoryOptions& options, Access access) {
-    return open_location(TRY(open_storage(options.account, kind, access)), kind, options.share,
-                         options.name);
+base::Result<Location> directory_location(const DirectoryOptions& options, Access access) {
+    return open_location(TRY(open_storage(options.account, StoreKind::share, access)),
+                         StoreKind::share, options.share, options.name);
 }
 
-base::Result<std::optional<storage::Entry>> find(const Location& at) {
+base::Result<std::optional<storage::Entry>> find_directory(const Location& at) {
     auto entry = at.share.examine(at.path);
     if (!entry && entry.error().exit_code == base::ExitCode::not_found)
         return std::optional<storage::Entry>();
@@ -34,7 +32,7 @@ base::Result<std::optional<storage::Entry>> find(const Location& at) {
 }
 
 Answer directory_create(const DirectoryOptions& options) {
-    const auto at = TRY(open(options, Access::writing));
+    const auto at = TRY(directory_location(options, Access::writing));
     const bool created = TRY(at.share.make_directory(at.path));
     if (!created && options.fail_on_exist)
         return base::fail("The specified resource already exists.", at.share.path_of(at.path), "",
@@ -43,8 +41,8 @@ Answer directory_create(const DirectoryOptions& options) {
 }
 
 Answer directory_exists(const DirectoryOptions& options) {
-    const auto at = TRY(open(options, Access::reading));
-    return Outcome{Value(Value::Object{{"exists", TRY(find(at)).has_value()}}), {}};
+    const auto at = TRY(directory_location(options, Access::reading));
+    return Outcome{Value(Value::Object{{"exists", TRY(find_directory(at)).has_value()}}), {}};
 }
 
 base::Error missing(const Location& at) {
@@ -53,14 +51,14 @@ base::Error missing(const Location& at) {
 }
 
 Answer directory_show(const DirectoryOptions& options) {
-    const auto at = TRY(open(options, Access::reading));
-    const auto entry = TRY(find(at));
+    const auto at = TRY(directory_location(options, Access::reading));
+    const auto entry = TRY(find_directory(at));
     if (!entry) return tl::unexpected(missing(at));
     return Outcome{file_value(*entry, entry->name), storage_file_columns};
 }
 
 Answer directory_list(const DirectoryOptions& options) {
-    const auto at = TRY(open(options, Access::reading));
+    const auto at = TRY(directory_location(options, Access::reading));
     Value::Array values;
     for (const auto& entry : TRY(at.share.list(at.path))) {
         if (entry.kind == storage::EntryKind::directory)
@@ -70,7 +68,7 @@ Answer directory_list(const DirectoryOptions& options) {
 }
 
 Answer directory_delete(const DirectoryOptions& options) {
-    const auto at = TRY(open(options, Access::writing));
+    const auto at = TRY(directory_location(options, Access::writing));
     if (at.path.empty())
         return base::fail("this is the share itself", options.share,
                           "`az storage share delete` deletes it", base::ExitCode::usage);
@@ -83,7 +81,7 @@ Answer directory_delete(const DirectoryOptions& options) {
 
 }  // namespace
 
-const Verbs registered("storage", 30, [](CommandTree& tree, Parser storage) {
+const Verbs storage_directory_verbs("storage", 30, [](CommandTree& tree, Parser storage) {
     const Parser group = add_group(storage, "directory", "Directories of a share");
     const auto add = [&](const std::string& verb, const std::string& description,
                          Answer (*action)(const DirectoryOptions&), bool needs_name = true) {

@@ -25,12 +25,10 @@ struct FileOptions {
     std::optional<int> limit;
 };
 
-constexpr auto kind = StoreKind::share;
-
-base::Result<Location> open(const FileOptions& options, Access access,
-                            const std::optional<std::string>& path) {
-    return open_location(TRY(open_storage(options.account, kind, access)), kind, options.share,
-                         path);
+base::Result<Location> file_location(const FileOptions& options, Access access,
+                                     const std::optional<std::string>& path) {
+    return open_location(TRY(open_storage(options.account, StoreKind::share, access)),
+                         StoreKind::share, options.share, path);
 }
 
 base::Result<storage::Entry> find_file(const Location& at) {
@@ -44,14 +42,14 @@ base::Result<storage::Entry> find_file(const Location& at) {
 
 Answer file_upload(const FileOptions& options) {
     const auto target = upload_path(options.path.value_or(""), options.source);
-    const auto at = TRY(open(options, Access::writing, target));
+    const auto at = TRY(file_location(options, Access::writing, target));
     Transfer transfer(options.no_progress);
     TRY(transfer.upload(options.source, at.share, at.path));
     return Outcome{};
 }
 
 Answer file_download(const FileOptions& options) {
-    const auto at = TRY(open(options, Access::reading, options.path));
+    const auto at = TRY(file_location(options, Access::reading, options.path));
     const auto entry = TRY(find_file(at));
     const auto local = download_path(options.destination, storage::name_of(at.path));
     Transfer transfer(options.no_progress);
@@ -60,7 +58,7 @@ Answer file_download(const FileOptions& options) {
 }
 
 Answer file_list(const FileOptions& options) {
-    const auto at = TRY(open(options, Access::reading, options.path));
+    const auto at = TRY(file_location(options, Access::reading, options.path));
     Value::Array values;
     for (const auto& entry : TRY(at.share.list(at.path))) {
         if (options.exclude_directories && entry.kind == storage::EntryKind::directory) continue;
@@ -71,7 +69,7 @@ Answer file_list(const FileOptions& options) {
 }
 
 Answer file_exists(const FileOptions& options) {
-    const auto at = TRY(open(options, Access::reading, options.path));
+    const auto at = TRY(file_location(options, Access::reading, options.path));
     const auto found = find_file(at);
     if (!found && found.error().exit_code != base::ExitCode::not_found)
         return tl::unexpected(found.error());
@@ -79,28 +77,29 @@ Answer file_exists(const FileOptions& options) {
 }
 
 Answer file_show(const FileOptions& options) {
-    const auto at = TRY(open(options, Access::reading, options.path));
+    const auto at = TRY(file_location(options, Access::reading, options.path));
     const auto entry = TRY(find_file(at));
     return Outcome{file_value(entry, entry.name), storage_file_columns};
 }
 
 Answer file_delete(const FileOptions& options) {
-    const auto at = TRY(open(options, Access::writing, options.path));
+    const auto at = TRY(file_location(options, Access::writing, options.path));
     TRY(at.share.remove_file(at.path));
     return Outcome{Value(Value::Object{{"deleted", true}}), {}};
 }
 
 Answer file_url_of(const FileOptions& options) {
-    const auto at = TRY(open(options, Access::reading, options.path));
+    const auto at = TRY(file_location(options, Access::reading, options.path));
     return Outcome{Value(status::file_url(at.share.path_of(at.path))), {}};
 }
 
-using Verb = Answer (*)(const FileOptions&);
+using FileVerb = Answer (*)(const FileOptions&);
 
-std::pair<Parser, std::shared_ptr<FileOptions>> add(CommandTree& tree, Parser group,
-                                                    const std::string& verb,
-                                                    const std::string& description, Verb action,
-                                                    const std::string& example) {
+std::pair<Parser, std::shared_ptr<FileOptions>> add_file_verb(CommandTree& tree, Parser group,
+                                                              const std::string& verb,
+                                                              const std::string& description,
+                                                              FileVerb action,
+                                                              const std::string& example) {
     auto added = add_verb(
         tree, group, verb, description,
         fmt::format("batchai storage file {} {} --share-name data --account-name mystorage", verb,
@@ -126,10 +125,10 @@ constexpr const char* path_text = "Path of the file in the share";
 
 }  // namespace
 
-const Verbs registered("storage file", 10, [](CommandTree& tree, Parser group) {
+const Verbs storage_file_verbs("storage file", 10, [](CommandTree& tree, Parser group) {
     {
-        auto [leaf, options] = add(tree, group, "upload", "Copy a file into a share", file_upload,
-                                   "--source train.py --path cifar");
+        auto [leaf, options] = add_file_verb(tree, group, "upload", "Copy a file into a share",
+                                             file_upload, "--source train.py --path cifar");
         leaf.add_option("--source", options->source, "The file").type_name("FILE").required();
         add_path(leaf, *options,
                  "Directory in the share, or the file's new path if its last part has a dot [the "
@@ -138,8 +137,8 @@ const Verbs registered("storage file", 10, [](CommandTree& tree, Parser group) {
         leaf.add_flag("--no-progress", options->no_progress, "Do not show how far it is");
     }
     {
-        auto [leaf, options] = add(tree, group, "download", "Copy a file out of a share",
-                                   file_download, "--path cifar/model.h5");
+        auto [leaf, options] = add_file_verb(tree, group, "download", "Copy a file out of a share",
+                                             file_download, "--path cifar/model.h5");
         add_path(leaf, *options, path_text, true);
         add_optional(leaf, "--dest", options->destination,
                      "New file, or a directory for it [the current one]")
@@ -148,8 +147,8 @@ const Verbs registered("storage file", 10, [](CommandTree& tree, Parser group) {
         leaf.add_flag("--no-progress", options->no_progress, "Do not show how far it is");
     }
     {
-        auto [leaf, options] =
-            add(tree, group, "list", "List a directory of a share", file_list, "--path cifar");
+        auto [leaf, options] = add_file_verb(tree, group, "list", "List a directory of a share",
+                                             file_list, "--path cifar");
         add_path(leaf, *options, "Path of the directory in the share [the share's own]", false);
         leaf.add_flag("--exclude-dir", options->exclude_directories, "List only files");
         add_optional(leaf, "--num-results", options->limit, "At most so many [all]")
@@ -160,14 +159,14 @@ const Verbs registered("storage file", 10, [](CommandTree& tree, Parser group) {
     struct Simple {
         const char* verb;
         const char* description;
-        Verb action;
+        FileVerb action;
     };
     for (const auto& [verb, description, action] :
          {Simple{"exists", "Say whether a file exists", file_exists},
           Simple{"show", "Show a file", file_show},
           Simple{"delete", "Delete a file, without asking", file_delete},
           Simple{"url", "Print the URL of a file", file_url_of}}) {
-        auto [leaf, options] = add(tree, group, verb, description, action, path);
+        auto [leaf, options] = add_file_verb(tree, group, verb, description, action, path);
         add_path(leaf, *options, path_text, true);
     }
 });

@@ -22,7 +22,8 @@ struct StoreOptions {
     std::optional<int> limit;
 };
 
-Value value_of(const StoreOptions& options, const storage::Entry& entry, const std::string& path) {
+Value store_value(const StoreOptions& options, const storage::Entry& entry,
+                  const std::string& path) {
     return options.kind == StoreKind::share ? share_value(entry, path)
                                             : container_value(entry, path);
 }
@@ -54,7 +55,7 @@ Answer store_show(const StoreOptions& options) {
     const auto share = TRY(storage::open_store(storage.place, options.name, word_of(options.kind)));
     auto entry = TRY(share.examine(""));
     entry.name = options.name;
-    return Outcome{value_of(options, entry, share.path_of("")), columns_of(options)};
+    return Outcome{store_value(options, entry, share.path_of("")), columns_of(options)};
 }
 
 Answer store_list(const StoreOptions& options) {
@@ -63,7 +64,7 @@ Answer store_list(const StoreOptions& options) {
     for (const auto& entry : TRY(storage::stores_of(storage.place))) {
         if (options.prefix && !entry.name.starts_with(*options.prefix)) continue;
         if (options.limit && values.size() >= static_cast<std::size_t>(*options.limit)) break;
-        values.push_back(value_of(options, entry, storage.place.directory(entry.name)));
+        values.push_back(store_value(options, entry, storage.place.directory(entry.name)));
     }
     return Outcome{Value(std::move(values)), columns_of(options)};
 }
@@ -131,7 +132,7 @@ void add_verbs(CommandTree& tree, Parser group, StoreKind kind) {
 
 }  // namespace
 
-const Verbs registered("storage", 20, [](CommandTree& tree, Parser storage) {
+const Verbs storage_store_verbs("storage", 20, [](CommandTree& tree, Parser storage) {
     add_verbs(tree, add_group(storage, "share", "Manage file shares"), StoreKind::share);
     add_verbs(tree, add_group(storage, "container", "Manage blob containers"),
               StoreKind::container);

@@ -55,7 +55,7 @@ void add_list(CommandTree& tree, Parser parent, const std::string& name,
 
 }  // namespace
 
-const Verbs registered("", 130, [](CommandTree& tree, Parser app) {
+const Verbs usages_verbs("", 130, [](CommandTree& tree, Parser app) {
     add_list(tree, app, "list-usages", "batchai list-usages --output table");
     const Parser group = add_group(app, "usage", "The cores in use, as list-usages shows them");
     add_list(tree, group, "list", "batchai usage list --output table");

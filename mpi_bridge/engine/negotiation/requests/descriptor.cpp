@@ -20,7 +20,8 @@ namespace {
 constexpr std::string_view kind_names[] = {
     "allreduce", "allgather", "broadcast", "reduce_scatter",  "alltoall",
     "reduce",    "barrier",   "join",      "process_set_add", "process_set_remove"};
-constexpr std::string_view op_names[] = {"sum", "average", "min", "max", "product", "and", "or"};
+constexpr std::string_view reduction_names[] = {"sum",     "average", "min", "max",
+                                                "product", "and",     "or"};
 
 template <std::size_t count>
 std::string_view name_in(const std::string_view (&names)[count], int value) {
@@ -29,7 +30,7 @@ std::string_view name_in(const std::string_view (&names)[count], int value) {
                : std::string_view("unknown");
 }
 
-bool reduces(Kind kind) {
+bool has_reduction(Kind kind) {
     return kind == Kind::allreduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
 }
 bool has_root(Kind kind) {
@@ -97,7 +98,7 @@ constexpr Aspect aspects[] = {
     {"datatype", [](const Descriptor& d) { return std::string(datatype_word(d.datatype)); }},
     {"kind of memory",
      [](const Descriptor& d) { return std::string(d.device ? "MPIB_DEVICE" : "host"); }},
-    {"reduction", [](const Descriptor& d) { return std::string(name_in(op_names, d.op)); }},
+    {"reduction", [](const Descriptor& d) { return std::string(name_in(reduction_names, d.op)); }},
     {"root rank", [](const Descriptor& d) { return std::to_string(d.root); }},
     {"shape", [](const Descriptor& d) { return shape_text(d.shape); }},
     {"prescale factor", [](const Descriptor& d) { return fmt::format("{}", d.prescale); }},
@@ -121,7 +122,7 @@ Descriptor describe(const mpib_operation& operation) {
     const Kind kind = descriptor.kind;
     if (has_data(kind)) descriptor.datatype = operation.datatype;
     descriptor.device = is_on_device(operation);
-    if (reduces(kind)) {
+    if (has_reduction(kind)) {
         descriptor.op = operation.op;
         descriptor.prescale = scale_of(operation.prescale);
         descriptor.postscale = scale_of(operation.postscale);
@@ -140,9 +141,9 @@ bool describes(const Descriptor& descriptor, const mpib_operation& operation) {
     if (descriptor.kind != kind) return false;
     if (has_data(kind) && descriptor.datatype != operation.datatype) return false;
     if (descriptor.device != is_on_device(operation)) return false;
-    if (reduces(kind) && (descriptor.op != operation.op ||
-                          !same(descriptor.prescale, scale_of(operation.prescale)) ||
-                          !same(descriptor.postscale, scale_of(operation.postscale)))) {
+    if (has_reduction(kind) && (descriptor.op != operation.op ||
+                                !same(descriptor.prescale, scale_of(operation.prescale)) ||
+                                !same(descriptor.postscale, scale_of(operation.postscale)))) {
         return false;
     }
     if (has_root(kind) && descriptor.root != operation.root) return false;

@@ -31,7 +31,7 @@ int kind_number(const mpib_operation& operation) {
     return static_cast<int>(number);
 }
 
-bool reduces(mpib_kind kind) {
+bool is_reduction(mpib_kind kind) {
     return kind == MPIB_ALLREDUCE || kind == MPIB_REDUCE || kind == MPIB_REDUCE_SCATTER;
 }
 
@@ -179,7 +179,7 @@ Done check_tensor(const mpib_operation& operation, const Group& group) {
         return invalid(fmt::format("datatype {} is unknown", static_cast<int>(operation.datatype)));
     TRY(check_shape(operation, element_bytes));
     const std::size_t bytes = bytes_in(operation, element_bytes);
-    if (reduces(operation.kind)) TRY(check_reduction(operation));
+    if (is_reduction(operation.kind)) TRY(check_reduction(operation));
     if (operation.kind == MPIB_BROADCAST || operation.kind == MPIB_REDUCE)
         TRY(check_root(operation, group));
     if (operation.kind == MPIB_ALLTOALL) TRY(check_splits(operation, group));
