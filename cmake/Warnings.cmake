@@ -7,7 +7,8 @@ target_compile_options(
   INTERFACE -Wall
             -Wextra
             -Wpedantic
-            -Wshadow
+            # In a unity build, a local name need not differ from those of other files.
+            -Wshadow$<$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>:=local>
             -Wnon-virtual-dtor
             -Wold-style-cast
             -Wcast-align
