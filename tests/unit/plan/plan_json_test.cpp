@@ -15,9 +15,9 @@
 #include <jsoncons/json.hpp>
 
 #include "base/record.hpp"
-#include "filled.hpp"
 #include "plan/plan.hpp"
 #include "plan/plan_file.hpp"
+#include "tests/unit/filled.hpp"
 
 namespace batchai::plan {
 
@@ -93,7 +93,7 @@ class PlanMaker {
 
 Plan full_plan() {
     Plan plan;
-    fill(plan, "x");
+    base::fill(plan, "x");
     return plan;
 }
 

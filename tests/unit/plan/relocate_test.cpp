@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "base/record.hpp"
-#include "filled.hpp"
 #include "planned.hpp"
+#include "tests/unit/filled.hpp"
 
 namespace batchai::plan {
 
@@ -27,8 +27,8 @@ Plan plan_of_places() {
     const Plan planned = array_plan();
     const Directories& places = planned.directories;
     Plan plan;
-    fill(plan, fmt::format("{}/a:{}/b:/nfs/{}/c:{}/d", places.job_directory, places.job_temp,
-                           planned.identity.path_segment(), places.node_root));
+    base::fill(plan, fmt::format("{}/a:{}/b:/nfs/{}/c:{}/d", places.job_directory, places.job_temp,
+                                 planned.identity.path_segment(), places.node_root));
     plan.identity = planned.identity;
     plan.directories.node_root = places.node_root;
     plan.directories.job_temp = places.job_temp;

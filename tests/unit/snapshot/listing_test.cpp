@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/text.hpp"
+
 namespace batchai::snapshot {
 
 TEST(ExcludedPaths, MatchNamesWholePathsAndDirectories) {
@@ -35,10 +37,10 @@ TEST(RemoteUrls, LoseWhatMayBeAToken) {
 }
 
 TEST(Sizes, AreForPeople) {
-    EXPECT_EQ(size_text(0), "0 bytes");
-    EXPECT_EQ(size_text(1023), "1023 bytes");
-    EXPECT_EQ(size_text(1536), "1.5 KiB");
-    EXPECT_EQ(size_text(100 << 20), "100.0 MiB");
+    EXPECT_EQ(base::size_text(0), "0 B");
+    EXPECT_EQ(base::size_text(1023), "1023 B");
+    EXPECT_EQ(base::size_text(1536), "1.5 KiB");
+    EXPECT_EQ(base::size_text(100 << 20), "100.0 MiB");
 }
 
 }  // namespace batchai::snapshot
