@@ -2,7 +2,10 @@
 #include "base/text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+
+#include <fmt/format.h>
 
 namespace batchai::base {
 
@@ -99,6 +102,18 @@ std::string single_quoted(std::string_view word) {
             out += c;
     }
     return out + "'";
+}
+
+std::string size_text(std::int64_t bytes) {
+    constexpr std::array<std::string_view, 4> units{"KiB", "MiB", "GiB", "TiB"};
+    if (bytes < 1024) return fmt::format("{} B", bytes);
+    double size = static_cast<double>(bytes) / 1024;
+    std::size_t unit = 0;
+    while (size >= 1024 && unit + 1 < units.size()) {
+        size /= 1024;
+        ++unit;
+    }
+    return fmt::format("{:.1f} {}", size, units.at(unit));
 }
 
 }  // namespace batchai::base

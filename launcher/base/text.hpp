@@ -2,6 +2,7 @@
 #pragma once
 
 #include <charconv>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,6 +15,9 @@ namespace batchai::base {
 // Bytes in a mebibyte and in a gibibyte, for texts.
 inline constexpr double mebi = 1024.0 * 1024.0;
 inline constexpr double gibi = 1024.0 * mebi;
+
+// Returns a size for people: "512 B", "1.5 GiB".
+[[nodiscard]] std::string size_text(std::int64_t bytes);
 
 // Returns the Damerau-Levenshtein distance (optimal string alignment) in bytes, case-sensitively.
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);

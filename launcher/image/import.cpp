@@ -178,10 +178,10 @@ std::int64_t free_bytes(const std::string& directory) {
 }
 
 tl::unexpected<base::Error> no_room(const std::string& directory, const std::string& image) {
-    return base::fail(fmt::format("no space is left in {}: {} are free", directory,
-                                  size_text(std::max<std::int64_t>(free_bytes(directory), 0))),
-                      image,
-                      "batchai image prune makes room; image_directory in site.lua moves it");
+    return base::fail(
+        fmt::format("no space is left in {}: {} are free", directory,
+                    base::size_text(std::max<std::int64_t>(free_bytes(directory), 0))),
+        image, "batchai image prune makes room; image_directory in site.lua moves it");
 }
 
 // Returns the last line that a failed tool printed, or says that the disk is full.
@@ -345,8 +345,9 @@ base::Result<void> check_space(const std::string& directory, std::int64_t layers
     const std::int64_t needed = layers * room_per_layer_byte;
     if (free < 0 || needed <= free) return {};
     return base::fail(
-        fmt::format("its import takes about {} in {}, where {} are free", size_text(needed),
-                    fs::path(directory).parent_path().parent_path().string(), size_text(free)),
+        fmt::format("its import takes about {} in {}, where {} are free", base::size_text(needed),
+                    fs::path(directory).parent_path().parent_path().string(),
+                    base::size_text(free)),
         image, "batchai image prune makes room; image_directory in site.lua moves it");
 }
 

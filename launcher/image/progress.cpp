@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/text.hpp"
+
 namespace batchai::image {
 
 namespace {
@@ -31,26 +33,14 @@ std::string_view verb_of(Stage stage) {
 
 }  // namespace
 
-std::string size_text(std::int64_t bytes) {
-    if (bytes < 1024) return fmt::format("{} B", bytes);
-    constexpr std::array<std::string_view, 4> units = {"KiB", "MiB", "GiB", "TiB"};
-    double value = static_cast<double>(bytes) / 1024.0;
-    std::size_t unit = 0;
-    while (value >= 1024.0 && unit + 1 < units.size()) {
-        value /= 1024.0;
-        ++unit;
-    }
-    return fmt::format("{:.1f} {}", value, units[unit]);
-}
-
 std::string to_text(const Progress& progress) {
     std::string out = fmt::format("{} {}", verb_of(progress.stage), progress.image);
     if (!progress.importer.empty()) out += fmt::format(": {} imports it", progress.importer);
     if (progress.total > 0)
-        out += fmt::format(": {} of {}", size_text(std::min(progress.done, progress.total)),
-                           size_text(progress.total));
+        out += fmt::format(": {} of {}", base::size_text(std::min(progress.done, progress.total)),
+                           base::size_text(progress.total));
     else if (progress.done > 0)
-        out += fmt::format(": {}", size_text(progress.done));
+        out += fmt::format(": {}", base::size_text(progress.done));
     return out;
 }
 

@@ -24,9 +24,6 @@ using ShowProgress = std::function<void(const Progress&)>;
 // Describes the progress: "pulling debian:12: 12.0 MiB of 48.1 MiB".
 [[nodiscard]] std::string to_text(const Progress& progress);
 
-// Formats a size: "512 B", "1.5 GiB".
-[[nodiscard]] std::string size_text(std::int64_t bytes);
-
 // Shows progress on standard error. On a terminal this is one line that is overwritten. Elsewhere
 // it is a line for each stage and one every ten seconds. The destructor ends the line on a
 // terminal.

@@ -189,8 +189,8 @@ class Lister {
         return base::fail(
             too_large ? fmt::format("the snapshot would have {}, more than {}; the largest parts "
                                     "are {}",
-                                    size_text(listing_.bytes), size_text(snapshot_.max_bytes),
-                                    largest_parts())
+                                    base::size_text(listing_.bytes),
+                                    base::size_text(snapshot_.max_bytes), largest_parts())
                       : fmt::format("the snapshot would have {} files, more than {}; the largest "
                                     "parts are {}",
                                     listing_.files, snapshot_.max_files, largest_parts()),
@@ -231,7 +231,7 @@ class Lister {
         for (const Part& part : parts)
             texts.push_back(fmt::format(
                 "{} ({})", base::printable(part.name),
-                by_bytes ? size_text(part.bytes) : fmt::format("{} files", part.files)));
+                by_bytes ? base::size_text(part.bytes) : fmt::format("{} files", part.files)));
         return fmt::format("{}", fmt::join(texts, ", "));
     }
 
@@ -269,18 +269,6 @@ bool stays_inside(std::string_view path, std::string_view target) {
         if (depth < 0) return false;
     }
     return true;
-}
-
-std::string size_text(std::int64_t bytes) {
-    constexpr std::array<std::string_view, 4> units{"KiB", "MiB", "GiB", "TiB"};
-    if (bytes < 1024) return fmt::format("{} bytes", bytes);
-    double size = static_cast<double>(bytes) / 1024;
-    std::size_t unit = 0;
-    while (size >= 1024 && unit + 1 < units.size()) {
-        size /= 1024;
-        ++unit;
-    }
-    return fmt::format("{:.1f} {}", size, units.at(unit));
 }
 
 }  // namespace batchai::snapshot

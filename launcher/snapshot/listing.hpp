@@ -58,7 +58,4 @@ struct Listing {
 // Returns whether a relative link at `path` leads to something below the directory.
 [[nodiscard]] bool stays_inside(std::string_view path, std::string_view target);
 
-// Returns a number of bytes for people: "3.4 MiB".
-[[nodiscard]] std::string size_text(std::int64_t bytes);
-
 }  // namespace batchai::snapshot

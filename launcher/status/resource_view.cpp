@@ -248,7 +248,7 @@ cli::Table image_columns(const base::Value& value) {
                        // Shows as much of the digest as `image rm` needs and people can compare.
                        return Row{text(item["image"]),
                                   text(item["digest"]).substr(0, 19),
-                                  image::size_text(bytes == nullptr ? 0 : *bytes),
+                                  base::size_text(bytes == nullptr ? 0 : *bytes),
                                   text(item["lastUsed"]).substr(0, 19),
                                   yes("shared"),
                                   yes("inUse")};

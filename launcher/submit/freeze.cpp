@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/ids.hpp"
+#include "base/text.hpp"
 #include "job/syntax/utf8.hpp"
 #include "plan/findings.hpp"
 #include "plan/plan_file.hpp"
@@ -23,7 +24,7 @@ void describe(const plan::Snapshot& snapshot, const snapshot::Listing& listing,
     const record::Snapshot made = snapshot::described(snapshot, listing);
     std::string text =
         fmt::format("the snapshot of {} has {} files, {}", job::printable(snapshot.source),
-                    made.files, snapshot::size_text(made.bytes));
+                    made.files, base::size_text(made.bytes));
     if (made.commit)
         text += fmt::format(" (git commit {}{})",
                             made.commit->empty() ? "none" : made.commit->substr(0, 12),

@@ -268,8 +268,8 @@ class CopyProgress {
         last_ = now;
         const double seconds = std::chrono::duration<double>(now - begin_).count();
         const auto rate = static_cast<std::int64_t>(static_cast<double>(bytes) / seconds);
-        fmt::print(stderr, "\r\033[K{}, {}/s", image::size_text(static_cast<std::int64_t>(bytes)),
-                   image::size_text(rate));
+        fmt::print(stderr, "\r\033[K{}, {}/s", base::size_text(static_cast<std::int64_t>(bytes)),
+                   base::size_text(rate));
         visible_ = true;
     }
     void clear() {

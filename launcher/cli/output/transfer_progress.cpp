@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/text.hpp"
 #include "cli/output/terminal.hpp"
-#include "image/progress.hpp"
 #include "job/syntax/utf8.hpp"
 
 namespace batchai::cli {
@@ -37,7 +37,7 @@ std::string progress_line(const std::string& name, std::int64_t done, std::int64
                    : std::clamp(static_cast<double>(done) / static_cast<double>(total), 0.0, 1.0);
     const auto full = static_cast<std::size_t>(part * static_cast<double>(cells));
     return fmt::format("{} [{:<{}}] {:5.1f}% of {}", shortened(name), std::string(full, '#'), cells,
-                       100.0 * part, image::size_text(total));
+                       100.0 * part, base::size_text(total));
 }
 
 TransferProgress::TransferProgress(bool wanted)

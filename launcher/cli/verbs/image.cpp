@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "cli/output/output.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
@@ -100,7 +101,7 @@ Answer remove_all(const Entries& entries, bool yes) {
         [](std::int64_t sum, const image::Entry& entry) { return sum + entry.bytes; });
     for (const image::Entry& entry : entries)
         say(fmt::format("to be removed: {} {} ({})", entry.digest.substr(0, 19), entry.image,
-                        image::size_text(entry.bytes)));
+                        base::size_text(entry.bytes)));
     const auto agreed = TRY(confirm(yes));
     if (!agreed) return base::fail("operation cancelled");
     for (const image::Entry& entry : entries) {
@@ -109,7 +110,7 @@ Answer remove_all(const Entries& entries, bool yes) {
     say(fmt::format(
         "{} removed, {} are free again",
         entries.size() == 1 ? "1 image is" : fmt::format("{} images are", entries.size()),
-        image::size_text(bytes)));
+        base::size_text(bytes)));
     return Outcome{images_value(entries, {}), status::image_columns};
 }
 
