@@ -168,15 +168,19 @@ RC
 @test "steps of a job share the container, which stays as long as one of them does" {
     job 1 "$share/image.sqsh"
     as_user bash -c "cat > $share/steps.sh" << SCRIPT
-srun --overlap -n1 bash -c 'touch /usr/of-first; sleep 2' &
-sleep 1
-srun --overlap -n1 bash -c 'ls /usr/of-first; readlink /proc/self/ns/mnt; sleep 3; cat /etc/made-for' &
-sleep 1
+on() { until [ -e $share/\$1 ]; do sleep 0.1; done; }
+export -f on
+srun --overlap -n1 bash -c 'touch /usr/of-first $share/first; on second' &
+on first
+srun --overlap -n1 bash -c 'ls /usr/of-first; readlink /proc/self/ns/mnt; touch $share/second; on third; cat /etc/made-for' &
+on second
 srun --overlap -n1 bash -c 'readlink /proc/self/ns/mnt'
+touch $share/third
 wait
 srun -n1 ls /usr/of-first
 SCRIPT
-    run as_user salloc -w h1 --job-json="$share/job.json" bash "$share/steps.sh"
+    # The directory from which a step is started is there in the container.
+    run "$MINICLUSTER" exec --cwd "$share" -- salloc -w h1 --job-json="$share/job.json" bash "$share/steps.sh"
     echo "$output"
     [[ $status -eq 0 && $output == *"made for the test"* ]]
     lines_are 2 "$(grep of-first <<< "$output")"

@@ -150,8 +150,16 @@ is_pending() { [[ $(as_user squeue -h -r -j "$1" -o %T) == PENDING ]]; }
 # end of a step for that of its successor.
 start_again() {
     wait_until 90 is_pending "$1"
-    sleep 3
+    wait_until 10 ended_a_while_ago "$1"
     as_root_on login scontrol update "job=$1" StartTime=now
+}
+
+# ended_a_while_ago ID: for wait_until; the last run of a job that is queued again ended more than two
+# seconds ago, by the clock that all hosts share.
+ended_a_while_ago() {
+    local ends
+    ends=$(as_user sacct -n -P -X -D -j "$1" -o End | grep -v Unknown | sort | tail -n 1)
+    [[ -n $ends ]] && (($(date +%s) - $(date -d "$ends" +%s) > 2))
 }
 
 # has_ended ID: for wait_until; the job is no longer queued. All jobs are asked for: squeue fails when
