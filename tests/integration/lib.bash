@@ -5,13 +5,17 @@
 
 # as_user CMD…: as alice on the login host; standard input and the exit code pass through. What
 # hangs is ended, so that a suite always gets to its own clean-up and the next finds idle nodes.
-as_user() { timeout --foreground --kill-after=10 180 "$MINICLUSTER" exec -- "$@"; }
+as_user() { timeout --foreground --kill-after=10 180 "$(program_of_exec)" -- "$@"; }
 # as_bob CMD…: the same as bob, who plays the attacks.
-as_bob() { timeout --foreground --kill-after=10 180 "$MINICLUSTER" exec --user bob -- "$@"; }
+as_bob() { timeout --foreground --kill-after=10 180 "$(program_of_exec)" --user bob -- "$@"; }
 
 # as_root_on HOST CMD…, as_user_on HOST CMD…: login, or h1 … h4.
-as_root_on() { "$MINICLUSTER" exec --user root --host "$1" -- "${@:2}"; }
-as_user_on() { "$MINICLUSTER" exec --host "$1" -- "${@:2}"; }
+as_root_on() { "$(program_of_exec)" --user root --host "$1" -- "${@:2}"; }
+as_user_on() { "$(program_of_exec)" --host "$1" -- "${@:2}"; }
+
+# program_of_exec: what `minicluster exec` becomes. Without Python before it, it takes a twentieth of the
+# time, of which the suites would spend a third on that.
+program_of_exec() { echo "${MINICLUSTER_HOME:-/var/lib/minicluster}/$MINICLUSTER_NAME/enter"; }
 
 # slurm_series: which Slurm the cluster has, such as 22.05.
 slurm_series() { as_user srun --version | sed -n 's/^slurm[^ ]* \([0-9]*\.[0-9]*\).*/\1/p'; }

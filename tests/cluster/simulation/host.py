@@ -12,44 +12,13 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from . import control_group, kernel, rootfs
+from .anchors import anchor_words, anchors_of, processes
 from .layout import SWITCH, Cluster
 from .report import ClusterError
-
-_MARK = "minicluster-host"
-
-
-def _argv(directory: Path, host: str) -> list[str]:
-    return [_MARK, str(directory), host]
-
-
-def processes() -> Iterator[int]:
-    """Ids of all processes of the machine."""
-    return (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
-
-
-def command_line(pid: int) -> list[str]:
-    """The words with which a process was started; none if it has ended."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
-    except OSError:
-        return []
-
-
-def anchors(cluster: Cluster) -> dict[str, int]:
-    """Process ids of the cluster's anchors by host, found by their command lines."""
-    found = {}
-    for pid in processes():
-        words = command_line(pid)
-        # "infinity" is what sleep(1) needs; the mark, directory and host ride in its name.
-        if len(words) == 2 and words[1] == "infinity":
-            name = words[0].split("\n")
-            if len(name) == 3 and name[:2] == _argv(cluster.directory, "")[:2]:
-                found[name[2]] = pid
-    return found
 
 
 def _hold(cluster: Cluster, host: str, show: list[str], report: int) -> None:
@@ -76,7 +45,7 @@ def _hold(cluster: Cluster, host: str, show: list[str], report: int) -> None:
     # Ignored, so that the kernel itself buries the host's orphans.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     os.set_inheritable(3, False)
-    os.execv("/usr/bin/sleep", ["\n".join(_argv(cluster.directory, host)), "infinity"])
+    os.execv("/usr/bin/sleep", ["\n".join(anchor_words(cluster, host)), "infinity"])
 
 
 def start(cluster: Cluster, host: str, show: list[str]) -> int:
@@ -198,4 +167,4 @@ def kill(pids: list[int], cluster_name: str) -> None:
 
 def end(cluster: Cluster) -> None:
     """Ends every host of the cluster."""
-    kill(list(anchors(cluster).values()), cluster.name)
+    kill(list(anchors_of(cluster).values()), cluster.name)

@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from .report import ClusterError
 
@@ -25,8 +25,7 @@ def home() -> Path:
     return Path(os.environ.get("MINICLUSTER_HOME") or "/var/lib/minicluster").absolute()
 
 
-@dataclass(frozen=True)
-class Cluster:
+class Cluster(NamedTuple):
     """One cluster's parameters. Everything else follows from them."""
 
     name: str
@@ -47,6 +46,11 @@ class Cluster:
     @property
     def directory(self) -> Path:
         return home() / self.name
+
+    @property
+    def enter(self) -> Path:
+        """The program of `minicluster exec`, for those that use it often."""
+        return self.directory / "enter"
 
     @property
     def logs(self) -> Path:
@@ -78,7 +82,7 @@ class Cluster:
 
     def save(self) -> None:
         temporary = self.directory / "cluster.json.new"
-        temporary.write_text(json.dumps(asdict(self)) + "\n")
+        temporary.write_text(json.dumps(self._asdict()) + "\n")
         temporary.rename(self.directory / "cluster.json")
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ from . import (
     settings,
     slurm_config,
 )
+from .anchors import anchors_of
 from .layout import LOGIN, SWITCH, Cluster
 from .report import ClusterError, progress
 
@@ -36,6 +38,7 @@ _PROGRAMS = (
     "sacctmgr",
     "ip",
     "nsenter",
+    "cc",
 )
 
 _LOCKS = Path("/run/lock")
@@ -84,7 +87,7 @@ def _healthy(cluster: Cluster) -> bool:
 
 def faults(cluster: Cluster) -> list[str]:
     """What of a running cluster is missing, in words; empty if nothing is."""
-    anchors = host.anchors(cluster)
+    anchors = anchors_of(cluster)
     missing = [
         f"host {name} is gone"
         for name in [SWITCH, *cluster.hosts]
@@ -134,15 +137,24 @@ def _make_directories(cluster: Cluster) -> None:
         power.make_directory(cluster)
 
 
+def _make_enter(cluster: Cluster) -> None:
+    """Compiles the program of `exec`, beside which it finds what it must know of the cluster."""
+    source = Path(__file__).with_name("enter.c")
+    command = ["cc", "-std=gnu17", "-O1", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run([*command, "-o", str(cluster.enter), str(source)], check=True)
+    (cluster.directory / "prefix").write_text(f"{cluster.prefix or ''}\n")
+
+
 def _start(cluster: Cluster, show: list[str], script: str) -> None:
     _make_directories(cluster)
     _configure(cluster)
+    _make_enter(cluster)
     cluster.save()
     database.prepare(cluster)
     readers = {name: host.start(cluster, name, show) for name in [SWITCH, *cluster.hosts]}
     for name, reader in readers.items():
         host.await_start(name, reader)
-    anchors = host.anchors(cluster)
+    anchors = anchors_of(cluster)
     network.connect(cluster, anchors)
     progress(f"{len(cluster.hosts)} hosts on one network; starting munge and the database")
     if cluster.power_saving:
@@ -171,10 +183,10 @@ def up(cluster: Cluster, script: str, source_tree: str) -> None:
     with _only_one(cluster.name):
         if layout.load(cluster.name) == cluster and _healthy(cluster):
             if _configure(cluster):
-                host.run(host.anchors(cluster)[LOGIN], ["scontrol", "reconfigure"])
+                host.run(anchors_of(cluster)[LOGIN], ["scontrol", "reconfigure"])
             progress(f"cluster {cluster.name} is up already; its configuration is fresh")
             return
-        if host.anchors(cluster):
+        if anchors_of(cluster):
             progress(f"cluster {cluster.name} is up in part or differently: starting it anew")
         _clear(cluster, keep_logs=True)
         try:
@@ -198,7 +210,7 @@ def down(name: str, keep_logs: bool) -> None:
 def status(name: str) -> int:
     """Prints what runs. 0 if all is well, 1 if something is missing, 3 if nothing runs."""
     cluster = layout.load(name)
-    anchors = host.anchors(cluster) if cluster else {}
+    anchors = anchors_of(cluster) if cluster else {}
     if cluster is None or not anchors:
         print(f"cluster {name} is down")
         return 3
@@ -220,28 +232,6 @@ def status(name: str) -> int:
     if LOGIN in anchors:
         print(host.run(anchors[LOGIN], ["sinfo"]).stdout, end="")
     return 1 if missing else 0
-
-
-def anchor_of(name: str, wanted: str) -> tuple[Cluster, int]:
-    """The running cluster and the anchor of one of its hosts."""
-    cluster = layout.load(name)
-    if cluster is None:
-        raise ClusterError(f"cluster {name} is down", hint=f"minicluster up --name {name}")
-    if wanted not in cluster.hosts:
-        raise ClusterError(
-            f"cluster {name} has no host {wanted}", hint=f"its hosts: {' '.join(cluster.hosts)}"
-        )
-    anchor = host.anchors(cluster).get(wanted)
-    if anchor is None and power.is_off(cluster, wanted):
-        raise ClusterError(
-            f"host {wanted} of cluster {name} is switched off",
-            hint=f"scontrol update nodename={wanted} state=POWER_UP",
-        )
-    if anchor is None:
-        raise ClusterError(
-            f"host {wanted} of cluster {name} does not run", hint=f"minicluster up --name {name}"
-        )
-    return cluster, anchor
 
 
 def set_broken(name: str, wanted: str, broken: bool) -> None:

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 from . import daemons, host, network, settings
+from .anchors import anchors_of, command_line, processes
 from .layout import LOGIN, SWITCH, Cluster
 from .report import ClusterError
 
@@ -110,7 +111,7 @@ def start_service(cluster: Cluster, script: str) -> None:
 def services(cluster: Cluster) -> list[int]:
     """Process ids of the cluster's service: one, or none."""
     words = _service_words(cluster)
-    return [pid for pid in host.processes() if host.command_line(pid)[-len(words) :] == words]
+    return [pid for pid in processes() if command_line(pid)[-len(words) :] == words]
 
 
 def end_service(cluster: Cluster) -> None:
@@ -126,7 +127,7 @@ def end_service(cluster: Cluster) -> None:
 
 def _switch_off(cluster: Cluster, name: str) -> None:
     _mark(cluster, "off", name).touch()
-    anchors = host.anchors(cluster)
+    anchors = anchors_of(cluster)
     if name in anchors:
         host.kill([anchors[name]], cluster.name)
     if SWITCH in anchors:
@@ -134,7 +135,7 @@ def _switch_off(cluster: Cluster, name: str) -> None:
 
 
 def _switch_on(cluster: Cluster, names: list[str], show: list[str]) -> None:
-    running = host.anchors(cluster)
+    running = anchors_of(cluster)
     readers = {
         name: host.start(cluster, name, show)
         for name in names
@@ -142,7 +143,7 @@ def _switch_on(cluster: Cluster, names: list[str], show: list[str]) -> None:
     }
     for name, reader in readers.items():
         host.await_start(name, reader)
-    anchors = host.anchors(cluster)
+    anchors = anchors_of(cluster)
     for name in readers:
         network.connect_host(cluster, anchors, name)
         _mark(cluster, "off", name).unlink(missing_ok=True)
