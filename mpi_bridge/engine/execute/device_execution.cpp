@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/parts.hpp"
 #include "engine/execute/host_execution.hpp"
 #include "engine/execute/neutral.hpp"
 #include "engine/execute/row_counts.hpp"
@@ -13,11 +14,7 @@ namespace mpi_bridge {
 namespace {
 
 // Every tensor in a bucket starts at a multiple of this, which suits every element type.
-constexpr std::size_t alignment = 16;
-
-std::size_t rounded_up(std::size_t bytes) {
-    return (bytes + alignment - 1) / alignment * alignment;
-}
+constexpr std::size_t tensor_alignment = 16;
 
 std::vector<std::size_t> lengths_of(std::span<const std::int64_t> rows, std::size_t row_bytes) {
     std::vector<std::size_t> lengths;
@@ -112,7 +109,7 @@ Done DeviceExecution::allreduce(std::string_view label, const Descriptor& what,
     if (std::find(requests.begin(), requests.end(), nullptr) != requests.end()) {
         std::size_t bytes = 0;
         for (const std::size_t count : counts)
-            bytes += rounded_up(count * element_bytes);
+            bytes += round_up(count * element_bytes, tensor_alignment);
         stand_in = TRY(spare(what, bytes));
         // A scaled neutral element is no longer neutral, unless it is zero.
         if (!linear(what.op)) reduction.prescale = 1;
@@ -127,7 +124,7 @@ Done DeviceExecution::allreduce(std::string_view label, const Descriptor& what,
         }
         parts_.push_back({stand_in->neutral.back().get() + at, stand_in->unwanted.back().get() + at,
                           counts[index]});
-        at += rounded_up(counts[index] * element_bytes);
+        at += round_up(counts[index] * element_bytes, tensor_alignment);
     }
     auto done = enqueue(label, requests, [&](const DeviceStart& start) {
         return session_.group().allreduce(parts_, reduction, start);
