@@ -19,7 +19,7 @@ return { storage_accounts = { scratch = { file_share_directory = "$HOME_DIR/scra
 LUA
 }
 teardown_file() {
-    cancel_jobs
+    end_jobs || return
     as_root_on login rm -rf "$share"
     remove_home
 }

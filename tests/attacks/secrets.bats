@@ -19,7 +19,7 @@ setup_file() {
 }
 
 teardown_file() {
-    cancel_jobs
+    end_jobs || return
     as_root_on login rm -rf "$share"
 }
 

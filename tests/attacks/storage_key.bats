@@ -28,7 +28,7 @@ SH
 }
 
 teardown_file() {
-    as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"
+    end_jobs || return
     as_root_on login rm -rf "$share"
 }
 

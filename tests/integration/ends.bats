@@ -46,7 +46,7 @@ setup_file() {
 # Later suites use the same slurm.conf. bats does not end teardown_file at a command that fails.
 teardown_file() {
     local saved=$BATS_FILE_TMPDIR/slurm.conf
-    as_user bash -c "squeue -h -u alice -o %i | xargs -r scancel"
+    end_jobs || return
     [[ -s $saved ]] && put "$saved" /etc/slurm/slurm.conf &&
         as_root_on login scontrol reconfigure || return 1
     wait_until 60 nodes_idle 4 || return 1

@@ -178,6 +178,10 @@ cancel_jobs() {
     [[ -z $jobs ]] || as_user scancel $jobs
 }
 
+# end_jobs: ends alice's jobs, and waits until Slurm has cleaned up after them: nothing writes into their
+# directories any more.
+end_jobs() { cancel_jobs && wait_until 60 prints_nothing as_user squeue -h -u alice; }
+
 # container_processes_on HOST: those that hold containers, and their file systems.
 container_processes_on() {
     lines_like 'batchai-(node|keeper)|squashfuse' as_root_on "$1" ps -eo args=
@@ -213,7 +217,10 @@ make_home() {
     export HOME_DIR="/home/alice/$1-$$"
     as_user mkdir -p "$HOME_DIR"
 }
-remove_home() { as_user rm -rf "$HOME_DIR"; }
+remove_home() {
+    end_jobs || return
+    as_user rm -rf "$HOME_DIR"
+}
 
 # batchai WORDS…: in HOME_DIR, with records of its own; standard input passes through. A suite that
 # needs another site or home has a function of its own.

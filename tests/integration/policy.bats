@@ -26,7 +26,7 @@ setup_file() {
 }
 
 teardown_file() {
-    cancel_jobs
+    end_jobs || return
     reset_site
     as_root_on login bash -c 'set -e
         cat /tmp/before-policy/slurm.conf > /etc/slurm/slurm.conf
