@@ -47,12 +47,14 @@ long entries(const char* directory, const std::string& prefix = "") {
 struct Holdings {
     long descriptors = entries("/proc/self/fd");
     long threads = entries("/proc/self/task");
-    long resident_kib = 0;
+    long anonymous_kib = 0;  // without pages of files, which come and go as the kernel likes
 
     Holdings() {
-        long pages = 0;
-        std::ifstream("/proc/self/statm") >> pages >> pages;
-        resident_kib = pages * (sysconf(_SC_PAGESIZE) / 1024);
+        long all = 0;
+        long resident = 0;
+        long shared = 0;
+        std::ifstream("/proc/self/statm") >> all >> resident >> shared;
+        anonymous_kib = (resident - shared) * (sysconf(_SC_PAGESIZE) / 1024);
     }
 };
 
@@ -98,9 +100,10 @@ int cycles(int count) {
     must_not_grow("the number of open files", before.descriptors, after.descriptors, 0);
     must_not_grow("the number of threads", before.threads, after.threads, 0);
     // Keys that were published cannot be taken back, so a little is left of every cycle.
-    constexpr long kib_of_chance = 1024;
+    // A thread that meets another one in malloc() gets an arena of its own, sometimes late.
+    constexpr long kib_of_chance = 2048;
     constexpr long kib_per_cycle = 16;
-    must_not_grow("the memory in KiB", before.resident_kib, after.resident_kib,
+    must_not_grow("the memory in KiB", before.anonymous_kib, after.anonymous_kib,
                   kib_of_chance + (count - settling_cycles) * kib_per_cycle);
     if (const long left = entries("/dev/shm", "mpi_bridge."); left != 0) {
         // Ranks of this host may still be in their last cycle.
@@ -108,7 +111,7 @@ int cycles(int count) {
         if (entries("/dev/shm", "mpi_bridge.") != 0) stop("files are left in /dev/shm");
     }
     std::printf("mpi_bridge_endings: %d cycles, %ld KiB more\n", count,
-                after.resident_kib - before.resident_kib);
+                after.anonymous_kib - before.anonymous_kib);
     return 0;
 }
 
