@@ -181,13 +181,13 @@ Outcome<Step> NegotiationThread::carry_out(Lock& lock, Step& step) {
         TRY(std::move(done));
         return state_.round.called_together();
     }
-    if (auto* const words = std::get_if<Reduce>(&step)) return reduce(lock, *words);
-    if (const auto* const bytes = std::get_if<Gather>(&step)) return gather(lock, *bytes);
+    if (auto* const words = std::get_if<ReduceWords>(&step)) return reduce(lock, *words);
+    if (const auto* const bytes = std::get_if<GatherBytes>(&step)) return gather(lock, *bytes);
     if (const auto* const stop = std::get_if<StopPlan>(&step)) return stop_plan(lock, *stop);
     return run(lock, std::get<RunGroup>(step));
 }
 
-Outcome<Step> NegotiationThread::reduce(Lock& lock, Reduce& step) {
+Outcome<Step> NegotiationThread::reduce(Lock& lock, ReduceWords& step) {
     lock.unlock();
     const Activity activity = state_.shown(Phase::verify_plan);
     if (step.verifies_plan) state_.trace().timeline.begin(activity);
@@ -198,7 +198,7 @@ Outcome<Step> NegotiationThread::reduce(Lock& lock, Reduce& step) {
     return state_.round.reduced(step.words);
 }
 
-Outcome<Step> NegotiationThread::gather(Lock& lock, const Gather& step) {
+Outcome<Step> NegotiationThread::gather(Lock& lock, const GatherBytes& step) {
     lock.unlock();
     auto all = gather_bytes(*control_, step.what, state_.timeout(), step.bytes);
     lock.lock();

@@ -52,8 +52,8 @@ class NegotiationThread {
     // Runs a round and its steps.
     [[nodiscard]] Done round();
     [[nodiscard]] Outcome<Step> carry_out(ProcessSetState::Lock& lock, Step& step);
-    [[nodiscard]] Outcome<Step> reduce(ProcessSetState::Lock& lock, Reduce& step);
-    [[nodiscard]] Outcome<Step> gather(ProcessSetState::Lock& lock, const Gather& step);
+    [[nodiscard]] Outcome<Step> reduce(ProcessSetState::Lock& lock, ReduceWords& step);
+    [[nodiscard]] Outcome<Step> gather(ProcessSetState::Lock& lock, const GatherBytes& step);
     [[nodiscard]] Outcome<Step> stop_plan(ProcessSetState::Lock& lock, const StopPlan& step);
     [[nodiscard]] Outcome<Step> run(ProcessSetState::Lock& lock, const RunGroup& step);
     [[nodiscard]] Done run_group(const FusedGroup& group, std::uint64_t serial,

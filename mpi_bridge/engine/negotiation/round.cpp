@@ -34,7 +34,7 @@ Step Round::begin() {
 Outcome<Step> Round::called_together() {
     said_ = announce(member_);
     wait_ = Wait::words;
-    return Reduce{.what = "control round", .words = said_.words};
+    return ReduceWords{.what = "control round", .words = said_.words};
 }
 
 Outcome<Step> Round::reduced(const std::vector<Word>& words) {
@@ -72,7 +72,7 @@ Outcome<Step> Round::next_exchange() {
     if (takes(Wish::announces)) {
         if (!said_.all_announce_the_same()) {
             wait_ = Wait::requests;
-            return Gather{.what = "control round (new names)", .bytes = said_.encoded};
+            return GatherBytes{.what = "control round (new names)", .bytes = said_.encoded};
         }
         // All members announce the same, so there is nothing to exchange.
         hear_from_all();
@@ -82,7 +82,7 @@ Outcome<Step> Round::next_exchange() {
         const auto own = static_cast<std::size_t>(member_.options.own);
         if (member_.joined_reported) words[own / 64].mask |= std::uint64_t{1} << (own % 64);
         wait_ = Wait::joins;
-        return Reduce{.what = "control round (join)", .words = std::move(words)};
+        return ReduceWords{.what = "control round (join)", .words = std::move(words)};
     }
     if (takes(Wish::leaves_plan))
         return stop_plan(Wait::leave, "control round (leaving the plan)",
@@ -96,7 +96,8 @@ Outcome<Step> Round::next_exchange() {
             if (here || member_.joined) set_bit(submitted, id);
         }
         wait_ = Wait::who;
-        return Gather{.what = "control round (who has what)", .bytes = bytes_of_bits(submitted)};
+        return GatherBytes{.what = "control round (who has what)",
+                           .bytes = bytes_of_bits(submitted)};
     }
     return after_exchanges();
 }
@@ -119,7 +120,7 @@ Step Round::stop_plan(Wait for_what, std::string_view what, std::vector<Word> wo
     member_.plan.frozen = true;
     words[0].number = member_.plan.started();
     wait_ = for_what;
-    return Reduce{.what = what, .words = std::move(words)};
+    return ReduceWords{.what = what, .words = std::move(words)};
 }
 
 Outcome<Step> Round::plan_stopped(Clock::time_point now) {
@@ -227,9 +228,9 @@ Outcome<Step> Round::after_groups() {
     switch (plan_change_.next()) {
         case PlanChange::Next::verify:
             wait_ = Wait::plan;
-            return Reduce{.what = "control round (plan)",
-                          .words = plan_change_.proposal(),
-                          .verifies_plan = true};
+            return ReduceWords{.what = "control round (plan)",
+                               .words = plan_change_.proposal(),
+                               .verifies_plan = true};
         case PlanChange::Next::leave:
             return stop_plan(Wait::grow, "control round (leaving the plan)",
                              plan_change_.objections());

@@ -39,13 +39,13 @@ namespace mpi_bridge {
 // begin their round too.
 struct CallTogether {};
 // Combines every word over all members.
-struct Reduce {
+struct ReduceWords {
     std::string_view what;
     std::vector<Word> words;
     bool verifies_plan = false;
 };
 // Collects the bytes of each member, in the order of members.
-struct Gather {
+struct GatherBytes {
     std::string_view what;
     std::vector<std::byte> bytes;
 };
@@ -64,7 +64,7 @@ struct RunGroup {
 struct RoundOver {
     bool closed = false;  // all members want the process set to end
 };
-using Step = std::variant<CallTogether, Reduce, Gather, StopPlan, RunGroup, RoundOver>;
+using Step = std::variant<CallTogether, ReduceWords, GatherBytes, StopPlan, RunGroup, RoundOver>;
 
 // A round of negotiation: the members of a process set tell each other what is new, run what all of
 // them have then submitted, and make a plan or leave it.

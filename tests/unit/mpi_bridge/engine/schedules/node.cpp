@@ -71,11 +71,11 @@ void Node::step_done(Channel& channel) {
     const Step step = std::move(*step_);
     if (std::holds_alternative<CallTogether>(step)) {
         advance(round_.called_together());
-    } else if (std::holds_alternative<Reduce>(step)) {
+    } else if (std::holds_alternative<ReduceWords>(step)) {
         const bool had_plan = member_.plan.active();
         advance(round_.reduced(answer.words));
         if (!had_plan && member_.plan.active()) ++shared_.result.plans;
-    } else if (std::holds_alternative<Gather>(step)) {
+    } else if (std::holds_alternative<GatherBytes>(step)) {
         advance(round_.gathered(answer.bytes));
     } else {
         const auto& run = std::get<RunGroup>(step);
@@ -129,10 +129,10 @@ Call Node::call_of(const Step& step) {
     Call call;
     if (std::holds_alternative<CallTogether>(step)) {
         call.contents = "call together";
-    } else if (const auto* const reduce = std::get_if<Reduce>(&step)) {
+    } else if (const auto* const reduce = std::get_if<ReduceWords>(&step)) {
         call.contents = reduce->what;
         call.words = reduce->words;
-    } else if (const auto* const gather = std::get_if<Gather>(&step)) {
+    } else if (const auto* const gather = std::get_if<GatherBytes>(&step)) {
         call.contents = gather->what;
         call.bytes = gather->bytes;
     } else {
