@@ -2,6 +2,9 @@
 #include "record/task_reports.hpp"
 
 #include <array>
+#include <filesystem>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <tuple>
@@ -15,13 +18,13 @@
 
 namespace batchai::record {
 
+namespace fs = std::filesystem;
+
 std::string task_file(const fs::path& path, int task, std::string_view ending) {
     return fmt::format("{}.{}.{}", path.string(), task, ending);
 }
 
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::size_t report_limit = 1UL << 20U;
 
