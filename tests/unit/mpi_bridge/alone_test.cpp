@@ -91,7 +91,8 @@ TEST_F(AloneTest, TheThreadsOfTheEngineTakeNoSignalsOfTheProgram) {
         for (const int signal : {SIGALRM, SIGPROF, SIGUSR1, SIGTERM, SIGCHLD})
             EXPECT_TRUE(blocked_signals(thread) >> (signal - 1) & 1) << signal;
     }
-    EXPECT_EQ(made, 2U) << "the negotiation's and the plan's";
+    // ThreadSanitizer may have begun one of its own meanwhile.
+    EXPECT_GE(made, 2U) << "the negotiation's and the plan's";
 }
 
 // Breaks when the join itself depends on the place for its result.
