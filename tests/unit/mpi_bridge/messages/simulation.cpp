@@ -230,8 +230,10 @@ class Simulation {
                 notice(event.rank, event.peer);
                 break;
             case Event::Kind::look:
-                for (const int peer : rank.protocol.awaited_peers_that_left())
+                for (const int peer : rank.protocol.awaited_peers_that_left()) {
                     rank.protocol.peer_left(peer);
+                    forget_unanswered(event.rank, peer);
+                }
                 break;
         }
     }
@@ -409,6 +411,15 @@ class Simulation {
         if (found == unanswered_.end()) return;
         at(from).carried[to] -= found->second;
         unanswered_.erase(found);
+    }
+
+    // The sender has heard that the other rank has left.
+    void forget_unanswered(int from, int to) {
+        std::erase_if(unanswered_, [&](const auto& each) {
+            const auto& [sender, target, serial] = each.first;
+            return sender == from && target == to;
+        });
+        at(from).carried[to] = 0;
     }
 
     void deliver(int from, int to) {
