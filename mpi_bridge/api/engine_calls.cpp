@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "api/with_engine.hpp"
+#include "core/interruption.hpp"
 #include "gpu/cuda/library.hpp"
 #include "gpu/nccl/library.hpp"
 #include "mpi_bridge_engine.h"
@@ -76,6 +77,10 @@ int mpib_poll(mpib_handle handle) {
 
 mpib_status mpib_wait(mpib_handle handle, double seconds) {
     return with_engine("mpib_wait", [=](Engine& engine) { return engine.wait(handle, seconds); });
+}
+
+void mpib_set_wait_hook(mpib_wait_hook hook, void* context) {
+    mpi_bridge::Interruption::set_hook(hook, context);
 }
 
 mpib_status mpib_get_result(mpib_handle handle, mpib_result* result) {

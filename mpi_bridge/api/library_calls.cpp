@@ -109,6 +109,8 @@ const char* mpib_status_name(mpib_status status) {
 mpib_status mpib_set_timeout(double seconds) {
     return guarded([seconds]() -> mpi_bridge::Done {
         constexpr double longest = 100.0 * 365 * 24 * 3600;
+        case MPIB_ERROR_INTERRUPTED:
+            return "MPIB_ERROR_INTERRUPTED";
         if (!std::isfinite(seconds) || seconds <= 0 || seconds > longest) {
             return mpi_bridge::invalid(
                 "mpib_set_timeout: the timeout must be a positive number of seconds");

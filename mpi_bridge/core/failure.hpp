@@ -17,6 +17,7 @@
 //   failure_token.hpp        the first failure of this process, which ends all that is under way
 //   deadline.hpp             clock, seconds, and the time at which a wait gives up
 //   waits.hpp                which ranks the threads of this process wait for
+//   interruption.hpp         lets a program react to signals in a wait
 //   bounded_call.hpp         calls that may never return
 //   quiet_thread.hpp         threads that receive no signals
 //   floating_point.hpp       the floating-point mode in which all ranks calculate

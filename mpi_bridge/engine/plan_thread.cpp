@@ -44,6 +44,11 @@ void PlanThread::begin() {
     work_.notify_one();
 }
 
+void PlanThread::run_soon() {
+    urgent_ = true;
+    work_.notify_one();
+}
+
 void PlanThread::head_is_ready(const OwnRequest& submitted) {
     const bool small = state_.member.plan.head().bytes <= small_bucket_bytes;
     const bool waited_for = submitted.waited_for && state_.host.only_one();
@@ -78,6 +83,7 @@ Outcome<bool> PlanThread::run_bucket(const Bucket& bucket, bool whole) {
 
 void PlanThread::run_head(Lock& lock) {
     state_.member.start_head(head_);
+    urgent_ = false;
     requests_.clear();
     for (const RequestTable::Index index : head_.requests) {
         const bool takes_part = head_.whole && index != RequestTable::none;
@@ -112,7 +118,7 @@ void PlanThread::work() {
         const auto now = Clock::now();
         const bool ready = plan.can_run();
         const bool small = ready && plan.head().bytes <= small_bucket_bytes;
-        if (ready && (!small || now >= plan.head().filled + poll_interval)) {
+        if (ready && (!small || urgent_ || now >= plan.head().filled + poll_interval)) {
             run_head(lock);
             last_work = Clock::now();
             continue;

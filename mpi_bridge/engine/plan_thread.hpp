@@ -41,6 +41,8 @@ class PlanThread {
     // The head is ready. This wakes the plan's thread unless the head will be run soon anyway,
     // because the submitting thread will wait for it or the plan's thread is about to look.
     void head_is_ready(const OwnRequest& submitted);
+    // Another thread waits for the head, which is ready, and cannot run it.
+    void run_soon();
     // There is a new plan.
     void begin();
     // Wakes the thread, so that it sees that it should end or that the plan goes on.
@@ -61,6 +63,7 @@ class PlanThread {
     std::condition_variable work_;  // the plan's thread waits for it
     CollectiveExecution execution_;
     bool polls_ = false;           // the plan's thread will soon look by itself
+    bool urgent_ = false;          // see run_soon()
     std::uint64_t polled_at_ = 0;  // the position at its latest look
     bool ended_ = true;
 

@@ -22,6 +22,10 @@ constexpr int yields_before_sleep = 40;
 constexpr Seconds longest_engine_sleep{1};
 constexpr Seconds longest_plan_patience{1};
 
+tl::unexpected<Failure> interrupted() {
+    return fail(MPIB_ERROR_INTERRUPTED, "a signal ended the wait");
+}
+
 }  // namespace
 
 ProcessSetEngine::ProcessSetEngine(EngineHost& host, int process_set, std::uint32_t number,
@@ -94,12 +98,13 @@ Done ProcessSetEngine::call(const mpib_operation& operation) {
     auto note = TRY(devices_.admit(operation));
     Lock lock(state_.mutex);
     const auto index = TRY(enter(operation, std::move(note)));
-    (void)await(lock, handle_of(index), 0);
+    Interruption interruption(*state_.host.parts().failure, state_.member.own_rank());
+    (void)await(lock, handle_of(index), 0, interruption, Leave::must_not);
     const OwnRequest& request = state_.request(index);
     Done done = outcome_of(request);
     if (done && request.descriptor.device) done = devices_.wait(lock, request, 0);
     give_free(index);
-    return done;
+    return interruption.asked() ? interrupted() : done;
 }
 
 Outcome<int> ProcessSetEngine::change_process_sets(const Descriptor& change) {
@@ -108,9 +113,10 @@ Outcome<int> ProcessSetEngine::change_process_sets(const Descriptor& change) {
     const auto now = Clock::now();
     const auto submission = TRY(state_.member.submit(change, now));
     submitted(submission, now);
-    (void)await(lock, handle_of(submission.index), 0);
+    Interruption interruption(*state_.host.parts().failure, state_.member.own_rank());
+    (void)await(lock, handle_of(submission.index), 0, interruption, Leave::must_not);
     const OwnRequest& request = state_.request(submission.index);
-    const Done done = outcome_of(request);
+    const Done done = interruption.asked() ? interrupted() : outcome_of(request);
     const auto id = static_cast<int>(request.result_rows);
     give_free(submission.index);
     if (!done) return tl::unexpected(done.error());
@@ -134,10 +140,12 @@ std::optional<bool> ProcessSetEngine::poll(const Handle& handle) {
 Done ProcessSetEngine::wait(const Handle& handle, double seconds) {
     Lock lock(state_.mutex);
     if (state_.find(handle) == nullptr) return unknown_handle();
-    const bool done = await(lock, handle, seconds);
+    Interruption interruption(*state_.host.parts().failure, state_.member.own_rank());
+    const bool done = await(lock, handle, seconds, interruption, Leave::may);
     const OwnRequest* const request = state_.find(handle);
     if (request == nullptr)
         return invalid("the handle was released while another thread waited for it");
+    if (interruption.asked()) return interrupted();
     if (!done) {
         return fail(MPIB_ERROR_TIMEOUT, fmt::format("{} is not done after {} s, and goes on",
                                                     state_.member.described(*request), seconds));
@@ -177,7 +185,9 @@ DeviceTicket ProcessSetEngine::device_ticket(const Handle& handle) {
 Done ProcessSetEngine::release(const Handle& handle) {
     Lock lock(state_.mutex);
     if (state_.find(handle) == nullptr) return unknown_handle();
-    (void)await(lock, handle, 0);
+    Interruption interruption(*state_.host.parts().failure, state_.member.own_rank());
+    const bool done = await(lock, handle, 0, interruption, Leave::may);
+    if (!done) return interrupted();
     OwnRequest* const request = state_.find(handle);
     if (request == nullptr) return {};
     // The memory must not go back to the stream before the operation has written it. A failure of
@@ -203,8 +213,8 @@ bool ProcessSetEngine::can_run_for(const OwnRequest& request) {
     return request.planned && state_.member.plan.can_run();
 }
 
-// Returns true if the operation is done, and false if `seconds` have passed.
-bool ProcessSetEngine::await(Lock& lock, const Handle& handle, double seconds) {
+bool ProcessSetEngine::await(Lock& lock, const Handle& handle, double seconds,
+                             const Interruption& interruption, Leave leave) {
     std::optional<Clock::time_point> began;
     bool looked = false;
     for (;;) {
@@ -214,12 +224,13 @@ bool ProcessSetEngine::await(Lock& lock, const Handle& handle, double seconds) {
         if (can_run_for(*request)) {
             if (!bounded) {
                 plan_thread_.run_head(lock);
+                state_.trace().counters.add_inline_bucket();
                 plan_thread_.hand_over();
                 continue;
             }
             // A thread whose wait is bounded must not run the head, because it could not leave
             // before all members have come to it.
-            plan_thread_.wake();
+            plan_thread_.run_soon();
         }
         const auto now = Clock::now();
         if (!began) began = now;
@@ -232,6 +243,7 @@ bool ProcessSetEngine::await(Lock& lock, const Handle& handle, double seconds) {
             if (request == nullptr) return true;
         }
         if (bounded && now >= after(*began, Seconds(seconds))) return false;
+        if (interruption.asked() && leave == Leave::may) return false;
         const bool stuck = request->waits();
         const auto limit = after(std::max(*request->awaited, state_.progress), state_.timeout());
         if (stuck && now >= limit) {
@@ -246,9 +258,14 @@ bool ProcessSetEngine::await(Lock& lock, const Handle& handle, double seconds) {
         if (stuck) until = std::min(until, limit);
         if (bounded) until = std::min(until, after(*began, Seconds(seconds)));
         watch_order(*request, now);
+        const auto next_look = Interruption::next_look();
         ++state_.sleepers;
-        state_.changed.wait_until(lock, until);
+        state_.changed.wait_until(lock, std::min(until, next_look));
         --state_.sleepers;
+        if (Clock::now() < next_look) continue;
+        lock.unlock();
+        Interruption::look();
+        lock.lock();
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "core/interruption.hpp"
 #include "engine/device_work.hpp"
 #include "engine/negotiation_thread.hpp"
 #include "engine/plan_thread.hpp"
@@ -89,7 +90,11 @@ class ProcessSetEngine {
     [[nodiscard]] Done outcome_of(const OwnRequest& request) const;
     void give_free(Index index);
 
-    [[nodiscard]] bool await(Lock& lock, const Handle& handle, double seconds);
+    // Waits for the end of an operation. Returns false if `seconds` > 0 have passed, or if the
+    // thread was asked to leave and may do so.
+    enum class Leave { may, must_not };
+    [[nodiscard]] bool await(Lock& lock, const Handle& handle, double seconds,
+                             const Interruption& interruption, Leave leave);
     [[nodiscard]] bool await_a_little(Lock& lock, const Handle& handle);
     [[nodiscard]] bool can_run_for(const OwnRequest& request);
     void watch_order(const OwnRequest& request, Clock::time_point now);

@@ -63,12 +63,13 @@ typedef enum mpib_status {
     MPIB_OK = 0,
     MPIB_ERROR_NOT_INITIALIZED = 1, /* no successful mpib_init(), or after mpib_finalize() */
     MPIB_ERROR_INVALID_ARGUMENT = 2,
-    MPIB_ERROR_TIMEOUT = 3,   /* a peer did not do its part before the deadline */
-    MPIB_ERROR_PEER_LOST = 4, /* a peer's process or host is gone */
-    MPIB_ERROR_MISMATCH = 5,  /* ranks called with sizes that disagree */
-    MPIB_ERROR_BOOTSTRAP = 6, /* the launcher's PMIx server is missing or cannot be used */
-    MPIB_ERROR_INTERNAL = 7,  /* transport or memory failure; mpib_last_error() says which */
-    MPIB_ERROR_FORKED = 8     /* this is a child made by fork(), see above */
+    MPIB_ERROR_TIMEOUT = 3,    /* a peer did not do its part before the deadline */
+    MPIB_ERROR_PEER_LOST = 4,  /* a peer's process or host is gone */
+    MPIB_ERROR_MISMATCH = 5,   /* ranks called with sizes that disagree */
+    MPIB_ERROR_BOOTSTRAP = 6,  /* the launcher's PMIx server is missing or cannot be used */
+    MPIB_ERROR_INTERNAL = 7,   /* transport or memory failure; mpib_last_error() says which */
+    MPIB_ERROR_FORKED = 8,     /* this is a child made by fork(), see above */
+    MPIB_ERROR_INTERRUPTED = 9 /* a wait hook asked to leave, see mpib_set_wait_hook() */
 } mpib_status;
 
 typedef enum mpib_datatype {

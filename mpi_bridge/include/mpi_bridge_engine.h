@@ -195,6 +195,20 @@ MPIB_API int mpib_poll(mpib_handle handle);
  */
 MPIB_API mpib_status mpib_wait(mpib_handle handle, double seconds);
 
+/*
+ * Lets a program react to signals while one of its threads waits in mpib_wait(), mpib_call(),
+ * mpib_release(), mpib_join() or a change of process sets; made for interpreters, which run signal
+ * handlers later than the kernel. A thread that waits calls the hook twice a second, without
+ * holding a lock of the library, which the hook may call. If the hook returns another value than 0,
+ * the wait ends with MPIB_ERROR_INTERRUPTED: that of mpib_wait() and mpib_release() at once, and
+ * the operation goes on; any other when the operation is done. If the thread itself takes part in a
+ * collective, or cannot leave the operation behind, the others get a second to come. Then
+ * everything in flight fails on all ranks, as after the loss of this one. NULL: no hook. Any thread
+ * may call this; the hook is used by waits that begin later.
+ */
+typedef int (*mpib_wait_hook)(void* context);
+MPIB_API void mpib_set_wait_hook(mpib_wait_hook hook, void* context);
+
 /* The result of an operation that is done. Valid until the handle is released. */
 typedef struct mpib_result {
     size_t struct_bytes;
@@ -330,6 +344,7 @@ typedef struct mpib_counters {
     uint64_t planned_buckets; /* run without negotiation */
     uint64_t plans_made;
     uint64_t plans_broken;
+    uint64_t inline_buckets; /* of planned_buckets, those that a waiting thread has run */
 } mpib_counters;
 
 /* struct_bytes must be set. */

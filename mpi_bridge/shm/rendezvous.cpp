@@ -10,6 +10,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include "core/interruption.hpp"
 #include "shm/futex.hpp"
 
 namespace mpi_bridge::shm {
@@ -150,6 +151,7 @@ Done Rendezvous::await_patiently(Goal goal, int first, int last) {
             if (now - last_look >= longest_sleep || now >= deadline.when()) {
                 last_look = now;
                 TRY(look_for_trouble(goal, peer, last, deadline));
+                Interruption::look();
             }
             if (!waiting) waiting.emplace(waits_, global(peer), lane_);
             sleep(peer, goal, deadline);

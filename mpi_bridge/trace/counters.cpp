@@ -86,6 +86,9 @@ void Counters::add_unpack(Nanoseconds time) noexcept {
 void Counters::add_planned_bucket() noexcept {
     add(engine_.planned_buckets, 1);
 }
+void Counters::add_inline_bucket() noexcept {
+    add(engine_.inline_buckets, 1);
+}
 void Counters::add_plan_made() noexcept {
     add(engine_.plans_made, 1);
 }
@@ -121,6 +124,7 @@ Done Counters::read(mpib_counters& into) const {
     now.planned_buckets = engine_.planned_buckets.load(relaxed);
     now.plans_made = engine_.plans_made.load(relaxed);
     now.plans_broken = engine_.plans_broken.load(relaxed);
+    now.inline_buckets = engine_.inline_buckets.load(relaxed);
 
     auto* const memory = static_cast<std::byte*>(static_cast<void*>(&into));
     std::memcpy(memory, &now, std::min(room, sizeof now));
@@ -141,7 +145,7 @@ void Counters::reset() noexcept {
     for (auto* number :
          {&engine_.queued_nanoseconds, &engine_.negotiation_nanoseconds, &engine_.pack_nanoseconds,
           &engine_.unpack_nanoseconds, &engine_.negotiation_rounds, &engine_.planned_buckets,
-          &engine_.plans_made, &engine_.plans_broken}) {
+          &engine_.plans_made, &engine_.plans_broken, &engine_.inline_buckets}) {
         number->store(0, relaxed);
     }
 }

@@ -38,6 +38,7 @@ class Counters {
     void add_pack(Nanoseconds time) noexcept;
     void add_unpack(Nanoseconds time) noexcept;
     void add_planned_bucket() noexcept;
+    void add_inline_bucket() noexcept;
     void add_plan_made() noexcept;
     void add_plan_broken() noexcept;
 
@@ -74,6 +75,7 @@ class Counters {
         Number planned_buckets{0};
         Number plans_made{0};
         Number plans_broken{0};
+        Number inline_buckets{0};
     };
 
     using Kinds = std::array<OfKind, MPIB_KIND_COUNT>;

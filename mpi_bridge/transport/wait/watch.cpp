@@ -11,6 +11,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "core/interruption.hpp"
+
 namespace mpi_bridge {
 namespace {
 
@@ -116,6 +118,10 @@ void Watch::sleep(std::unique_lock<std::mutex>& lock, const Condition& happened,
         poll_descriptor(lock, deadline);
     }
     std::erase(sleepers_, &self);
+    if (Clock::now() < Interruption::next_look()) return;
+    lock.unlock();
+    Interruption::look();
+    lock.lock();
 }
 
 void Watch::poll_descriptor(std::unique_lock<std::mutex>& lock, Deadline deadline) {
