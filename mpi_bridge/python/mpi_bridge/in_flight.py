@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from typing import Any, Callable
 
 from . import native, world
-from .errors import CollectiveTimeoutError, InvalidArgumentError
-
-_SLICE_SECONDS = 0.5  # how long a wait lasts between two checks for signals
-_NO_LIMIT = 0.0
+from .errors import InvalidArgumentError
 
 
 class InFlight:
@@ -37,21 +33,7 @@ class InFlight:
 
     def _wait(self, seconds: float) -> None:
         """Wait for the end; raise the error if it failed. `seconds` > 0 limits the wait."""
-        number = self._live_number()
-        left = seconds if seconds > 0 else math.inf
-        while True:
-            try:
-                native.call(f"{self._prefix}_wait", number, min(left, _SLICE_SECONDS))
-                return
-            except CollectiveTimeoutError:
-                left -= _SLICE_SECONDS
-                # If the end has come since the slice was over, this error does not tell of it.
-                is_done = getattr(native.functions(), f"{self._prefix}_poll")(number) != 0
-                if not is_done and left <= 0:
-                    raise
-            if is_done:
-                native.call(f"{self._prefix}_wait", number, _NO_LIMIT)
-                return
+        native.call(f"{self._prefix}_wait", self._live_number(), seconds)
 
     def release(self) -> None:
         """Release the handle and let go of the buffers."""

@@ -9,17 +9,21 @@ anything that buffer_of() supports in host memory.
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
 from typing import Any
 
 from . import native, world
 from .buffer import buffer_of, writable_buffer_of
+from .errors import CollectiveTimeoutError
 from .in_flight import InFlight
 from .structures import MessageStruct
 
 ANY_RANK = -1
 """For a receive: from whichever rank sends first."""
 
+_SLICE_SECONDS = 0.5  # how long a wait lasts between two checks for signals
+_NO_LIMIT = 0.0
 _SEND, _RECEIVE = "mpib_message_send", "mpib_message_receive"
 _left_behind: list[Message] = []
 _left_behind_lock = threading.Lock()
@@ -52,6 +56,25 @@ class Message(InFlight):
         on.
         """
         self._wait(seconds)
+
+    wait_only = wait
+
+    def _wait(self, seconds: float) -> None:
+        number = self._live_number()
+        left = seconds if seconds > 0 else math.inf
+        while True:
+            try:
+                super()._wait(min(left, _SLICE_SECONDS))
+                return
+            except CollectiveTimeoutError:
+                left -= _SLICE_SECONDS
+                # If the end has come since the slice was over, this error does not tell of it.
+                is_done = native.functions().mpib_message_poll(number) != 0
+                if not is_done and left <= 0:
+                    raise
+            if is_done:
+                super()._wait(_NO_LIMIT)
+                return
 
     def peer(self) -> int:
         """Return the other rank; ANY_RANK while a receive from any rank waits."""

@@ -11,7 +11,7 @@ import ctypes
 import functools
 from pathlib import Path
 
-from . import library
+from . import library, signals
 from .errors import error_for
 
 _SIZE = ctypes.c_size_t
@@ -102,6 +102,8 @@ def functions() -> ctypes.CDLL:
     loaded.mpib_abort.argtypes = [_INT, ctypes.c_char_p]
     loaded.mpib_abort.restype = None
     return loaded
+    loaded.mpib_set_wait_hook.argtypes = [_POINTER, _POINTER]
+    loaded.mpib_set_wait_hook.restype = None
 
 
 def call(name: str, *arguments: object) -> None:
@@ -110,6 +112,8 @@ def call(name: str, *arguments: object) -> None:
     status = getattr(native, name)(*arguments)
     if status != 0:
         text = native.mpib_last_error().decode(errors="replace")
+        if status == signals.INTERRUPTED:
+            signals.raise_exception()
         raise error_for(status, native.mpib_status_name(status).decode(), text)
 
 

@@ -6,6 +6,9 @@ from __future__ import annotations
 import ctypes
 import enum
 
+WORLD = 0
+"""The process set of all ranks."""
+
 
 class Kind(enum.IntEnum):
     """What an operation does."""
@@ -61,6 +64,21 @@ class ResultStruct(ctypes.Structure):
     )
 
 
+class PythonStruct(ctypes.Structure):
+    """mpib_python."""
+
+    _fields_ = (
+        ("main_thread", ctypes.c_ulong),
+        ("ensure", ctypes.c_void_p),
+        ("release", ctypes.c_void_p),
+        ("check_signals", ctypes.c_void_p),
+        ("fetch", ctypes.c_void_p),
+        ("type", ctypes.c_void_p),
+        ("value", ctypes.c_void_p),
+        ("traceback", ctypes.c_void_p),
+    )
+
+
 class MessageStruct(ctypes.Structure):
     """mpib_message."""
 
@@ -91,3 +109,4 @@ class CountersStruct(ctypes.Structure):
         ("plans_made", ctypes.c_uint64),
         ("plans_broken", ctypes.c_uint64),
     )
+        ("inline_buckets", ctypes.c_uint64),

@@ -13,7 +13,7 @@ from collections.abc import Hashable
 from types import FrameType, TracebackType
 from typing import Callable
 
-from . import memory, native
+from . import memory, native, signals
 from .errors import NotInitializedError
 
 _exit_hooks_installed = False
@@ -52,6 +52,7 @@ def shutdown() -> None:
 def _is_forked() -> bool:
     return _owner not in (0, os.getpid())
 
+    signals.watch(native.functions())
 
 def _leave(keep_content: bool) -> None:
     global _session
@@ -91,6 +92,7 @@ def keep_until_init(buffers: object, session: int) -> None:
 
     mpib_finalize() lets messages end for some seconds. If threads do not leave the library, it even
     returns without having let go of their memory; only the next mpib_init() tells.
+    signals.ignore(native.functions())
     """
     with _kept_lock:
         if not _is_forked() and session >= _joined_session:

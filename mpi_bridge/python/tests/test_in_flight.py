@@ -6,7 +6,7 @@ import weakref
 
 import pytest
 
-from mpi_bridge import CollectiveTimeoutError, MismatchError, native, process_sets, world
+from mpi_bridge import CollectiveTimeoutError, MismatchError, native, process_sets, signals, world
 from mpi_bridge.engine import Handle
 from mpi_bridge.messages import Message
 
@@ -53,18 +53,30 @@ def finish(flight):
     flight.finish() if isinstance(flight, Handle) else flight.wait()
 
 
-def test_an_end_just_after_a_slice_is_no_timeout(monkeypatch, make):
+def message():
+    return Message(7, (), False)
+
+
+def test_an_operation_waits_in_one_native_call(monkeypatch):
+    Library(monkeypatch)
+    calls = []
+    monkeypatch.setattr(native, "call", lambda *arguments: calls.append(arguments))
+    handle = Handle(7, ())
+    handle.wait_only()
+    handle.wait_only(1.25)
+    assert calls == [("mpib_wait", 7, 0.0), ("mpib_wait", 7, 1.25)]
+
+
+def test_an_end_just_after_a_slice_is_no_timeout(monkeypatch):
     for until in (1, 3):
         library = Library(monkeypatch, until=until)
-        make().wait()
+        message().wait()
         assert library.waits == [0.5] * until + [0.0]
-        Library(monkeypatch, until=until)
-        finish(make())
 
 
-def test_an_end_just_after_the_limit_is_no_timeout(monkeypatch, make):
+def test_an_end_just_after_the_limit_is_no_timeout(monkeypatch):
     library = Library(monkeypatch)
-    make().wait(0.25)
+    message().wait(0.25)
     assert library.waits == [0.25, 0.0]
 
 
@@ -78,10 +90,10 @@ def test_the_error_is_that_of_the_end(monkeypatch, make):
             finish(make())
 
 
-def test_a_limit_ends_the_wait(monkeypatch, make):
+def test_a_limit_ends_the_wait(monkeypatch):
     library = Library(monkeypatch, until=100)
     with pytest.raises(CollectiveTimeoutError):
-        make().wait(1.25)
+        message().wait(1.25)
     assert library.waits == [0.5, 0.5, 0.25]
 
 
@@ -89,6 +101,7 @@ def test_a_limit_ends_the_wait(monkeypatch, make):
 def session(monkeypatch):
     """The session of the library, which a test can leave; nothing is kept from earlier ones."""
     monkeypatch.setattr(world, "_install_exit_hooks", lambda: None)
+    monkeypatch.setattr(signals, "watch", lambda functions: None)
     for name in ("_owner", "_session", "_joined_session"):
         monkeypatch.setattr(world, name, 0)
     monkeypatch.setattr(world, "_kept", [])

@@ -72,6 +72,9 @@ def allreduce(
     """Return op over all ranks of each array."""
     sources = _contiguous(arrays)
     results = [result_memory.empty(array.shape, array.dtype) for array in sources]
+    if len(sources) == 1:
+        engine.call(Kind.ALLREDUCE, sources[0], results[0], name=name, **reduction.options)
+        return results
 
     def submit(number: int, array: np.ndarray, **options: Any) -> engine.Handle:
         return engine.submit(Kind.ALLREDUCE, array, results[number], **reduction.options, **options)

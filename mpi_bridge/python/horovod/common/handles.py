@@ -40,6 +40,23 @@ class Submitted:
             self._handle.release()
 
 
+class Filled:
+    """One operation on host memory of the caller's; `complete` makes the result when it is done."""
+
+    def __init__(self, handle: engine.Handle, complete: Callable[[], Any]) -> None:
+        self._handle = handle
+        self._complete = complete
+
+    def poll(self) -> bool:
+        """Tell whether the operation is done."""
+        return self._handle.poll()
+
+    def finish(self) -> Any:
+        """Wait for the operation and return its result."""
+        self._handle.finish()
+        return self._complete()
+
+
 class Mapped:
     """An operation in flight whose result is changed by a function."""
 

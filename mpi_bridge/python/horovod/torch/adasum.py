@@ -24,7 +24,6 @@ import contextlib
 import itertools
 import threading
 from collections.abc import Generator, Sequence
-from dataclasses import replace
 from typing import Any, Callable
 
 import torch
@@ -145,7 +144,7 @@ def _steps(
             break
         pairs = list(zip(vectors[0::2], vectors[1::2]))
         products = torch.stack([_dot_products(a, b, cuts) for a, b in pairs])
-        here = replace(place, name=f"{place.name}.{level}")
+        here = place._replace(name=f"{place.name}.{level}")
         yield here.submit(Kind.ALLREDUCE, products, products, op=Op.SUM)
         odd = vectors[-1:] if len(vectors) % 2 else []
         vectors = [_combined(a, b, p, cuts) for (a, b), p in zip(pairs, products)] + odd

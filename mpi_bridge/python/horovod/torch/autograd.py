@@ -7,7 +7,6 @@ name of the forward operation with ".gradient" appended.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Optional
 
 import torch
@@ -29,12 +28,12 @@ def _require_linear(op: ReduceOp) -> None:
 def _backward(place: Place) -> Place:
     name = None if place.name is None else f"{place.name}.gradient"
     group = None if place.group is None else f"{place.group}.gradient"
-    return dataclasses.replace(place, name=name, group=group, waited_for=group is None)
+    return place._replace(name=name, group=group, waited_for=group is None)
 
 
 def _averaged(gradient: torch.Tensor, place: Place) -> torch.Tensor:
     output = torch.empty_like(gradient, memory_format=torch.contiguous_format)
-    return tensors.allreduce(gradient, output, Reduction(Average), place).finish()
+    return tensors.reduced(gradient, output, Reduction(Average), place)
 
 
 def _allreduced(inputs: Any, reduction: Reduction, places: list[Place]) -> list[torch.Tensor]:

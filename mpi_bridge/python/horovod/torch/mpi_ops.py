@@ -52,6 +52,14 @@ def _begin_allreduce(
     return single.allreduce(tensor, output, reduction, place)
 
 
+def _allreduced(
+    tensor: torch.Tensor, output: torch.Tensor, reduction: Reduction, place: Place
+) -> torch.Tensor:
+    if reduction.op is Adasum:
+        return _begin_allreduce(tensor, output, reduction, place).finish()
+    return single.reduced(tensor, output, reduction, place)
+
+
 def allreduce_async(
     tensor: torch.Tensor,
     average: bool | None = None,
@@ -87,7 +95,7 @@ def allreduce(
         (reduced,) = autograd.Allreduce.apply(reduction, [place], travelling)
     else:
         output = torch.empty_like(travelling, requires_grad=False)
-        reduced = _begin_allreduce(travelling, output, reduction, place).finish()
+        reduced = _allreduced(travelling, output, reduction, place)
     return compression.decompress(reduced, context)
 
 
@@ -117,7 +125,7 @@ def allreduce_(
     """Reduce the tensor in place and return it."""
     reduction = reduction_of(op, average, prescale_factor, postscale_factor)
     place = Place(name, process_set, waited_for=True)
-    return _begin_allreduce(tensor, tensor, reduction, place).finish()
+    return _allreduced(tensor, tensor, reduction, place)
 
 
 def _sparse_op(op: int | None, average: bool | None = None) -> ReduceOp:
@@ -191,7 +199,7 @@ def broadcast(
     if needs_gradient([tensor]):
         return autograd.Broadcast.apply(tensor, root_rank, rank() == root_rank, place)
     output = torch.empty_like(tensor, requires_grad=False)
-    return single.broadcast(tensor, output, root_rank, place).finish()
+    return single.received(tensor, output, root_rank, place)
 
 
 def broadcast_async_(
@@ -212,7 +220,7 @@ def broadcast_(
 ) -> torch.Tensor:
     """Overwrite the tensor with the root's and return it."""
     place = Place(name, process_set, waited_for=True)
-    return single.broadcast(tensor, tensor, root_rank, place).finish()
+    return single.received(tensor, tensor, root_rank, place)
 
 
 _INTEGERS = (torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8)

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import torch
 
 from ..common.handles import Mapped, Together
@@ -19,7 +17,7 @@ def begin(tensor: torch.Tensor, op: ReduceOp, place: Place) -> Mapped:
     names = (
         (None, None) if place.name is None else (f"{place.name}.indices", f"{place.name}.values")
     )
-    indices, values = (dataclasses.replace(place, name=name) for name in names)
+    indices, values = (place._replace(name=name) for name in names)
     # Allgather joins rows (axis 0), so each place must be a row.
     pending = Together(
         [

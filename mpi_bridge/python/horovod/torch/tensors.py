@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 import torch.utils.dlpack
@@ -22,15 +23,14 @@ from mpi_bridge import InvalidArgumentError, engine, torch_streams
 from mpi_bridge.engine import Kind
 
 from ..common import reduce_ops
-from ..common.handles import Submitted
+from ..common.handles import Filled, Pending, Submitted
 from ..common.process_sets import ProcessSet, global_process_set, number_of
 from ..common.reduce_ops import Average, ReduceOp
 from ..common.util import even_parts
 from .placement import Way, way_of
 
 
-@dataclass(frozen=True)
-class Reduction:
+class Reduction(NamedTuple):
     """How elements are reduced: postscale * op over the ranks of (prescale * element)."""
 
     op: ReduceOp = Average
@@ -38,8 +38,7 @@ class Reduction:
     postscale: float = 1.0
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """The name, the process set and the group with which an operation is submitted."""
 
     name: str | None = None
@@ -48,6 +47,17 @@ class Place:
     group_size: int = 0
     waited_for: bool = False
 
+    def options(self, kind: Kind) -> dict[str, Any]:
+        """Return the options for the engine; a script's own name is qualified by the kind."""
+        options: dict[str, Any] = {
+            "name": self.full_name(kind),
+            "process_set": number_of(self.process_set),
+            "waited_for": self.waited_for,
+        }
+        if self.group is not None:
+            options.update(group=self.group, group_size=self.group_size)
+        return options
+
     def full_name(self, kind: Kind) -> str | None:
         """Return the engine's name for an operation of this kind."""
         return None if self.name is None else f"{kind.name.lower()}.{self.name}"
@@ -55,18 +65,8 @@ class Place:
     def submit(
         self, kind: Kind, send: torch.Tensor, recv: torch.Tensor | None, **options: object
     ) -> engine.Handle:
-        """Submit the operation; a script's own name is qualified by the kind of the operation."""
-        return engine.submit(
-            kind,
-            send,
-            recv,
-            name=self.full_name(kind),
-            process_set=number_of(self.process_set),
-            group=self.group,
-            group_size=self.group_size,
-            waited_for=self.waited_for,
-            **options,
-        )
+        """Submit the operation."""
+        return engine.submit(kind, send, recv, **self.options(kind), **options)
 
 
 @dataclass(frozen=True)
@@ -131,22 +131,49 @@ def _by_rows(tensor: torch.Tensor) -> torch.Tensor:
     return source if source.dim() else source.view(1)
 
 
-def allreduce(
-    tensor: torch.Tensor, output: torch.Tensor, reduction: Reduction, place: Place
-) -> Submitted:
-    """Reduce `tensor` into `output`, which may be the same."""
+def _begin(
+    kind: Kind, tensor: torch.Tensor, output: torch.Tensor, place: Place, **options: Any
+) -> Pending:
     source = readable(tensor)
     target = _target_for(output, source)
-    handle = place.submit(
-        Kind.ALLREDUCE,
-        source,
-        target,
-        op=reduce_ops.native(reduction.op),
-        prescale=reduction.prescale,
-        postscale=reduction.postscale,
-    )
+    handle = place.submit(kind, source, target, **options)
     order = _order_of(handle, source, target)
+    if order is _HOST_ORDER:
+        return Filled(handle, lambda: _into(output, target, order))
     return Submitted(handle, lambda _: _into(output, target, order))
+
+
+def _run(
+    kind: Kind, tensor: torch.Tensor, output: torch.Tensor, place: Place, **options: Any
+) -> torch.Tensor:
+    """Do the same, and wait: for tensors in host memory in one native call."""
+    for each in (tensor, output):
+        if not (each.is_cpu and each.is_contiguous()):
+            return _begin(kind, tensor, output, place, **options).finish()
+    engine.call(kind, tensor, output, **place.options(kind), **options)
+    return output
+
+
+def _options_of(reduction: Reduction) -> dict[str, Any]:
+    return {
+        "op": reduce_ops.native(reduction.op),
+        "prescale": reduction.prescale,
+        "postscale": reduction.postscale,
+    }
+
+
+def allreduce(
+    tensor: torch.Tensor, output: torch.Tensor, reduction: Reduction, place: Place
+) -> Pending:
+    """Reduce `tensor` into `output`, which may be the same."""
+    return _begin(Kind.ALLREDUCE, tensor, output, place, **_options_of(reduction))
+
+
+def reduced(
+    tensor: torch.Tensor, output: torch.Tensor, reduction: Reduction, place: Place
+) -> torch.Tensor:
+    """Reduce `tensor` into `output`, which may be the same, wait, and return the output."""
+    return _run(Kind.ALLREDUCE, tensor, output, place, **_options_of(reduction))
 
 
 def _order_of(
@@ -168,15 +195,16 @@ def _into(output: torch.Tensor, received: torch.Tensor, order: Order) -> torch.T
     return output
 
 
-def broadcast(
-    tensor: torch.Tensor, output: torch.Tensor, root_rank: int, place: Place
-) -> Submitted:
+def broadcast(tensor: torch.Tensor, output: torch.Tensor, root_rank: int, place: Place) -> Pending:
     """Copy the root's `tensor` into `output`, which may be the same."""
-    source = readable(tensor)
-    target = _target_for(output, source)
-    handle = place.submit(Kind.BROADCAST, source, target, root=root_rank)
-    order = _order_of(handle, source, target)
-    return Submitted(handle, lambda _: _into(output, target, order))
+    return _begin(Kind.BROADCAST, tensor, output, place, root=root_rank)
+
+
+def received(
+    tensor: torch.Tensor, output: torch.Tensor, root_rank: int, place: Place
+) -> torch.Tensor:
+    """Copy the root's `tensor` into `output`, which may be the same, wait, and return it."""
+    return _run(Kind.BROADCAST, tensor, output, place, root=root_rank)
 
 
 def _received(
@@ -234,9 +262,7 @@ def reducescatter(tensor: torch.Tensor, reduction: Reduction, place: Place) -> S
         Kind.REDUCE_SCATTER,
         source,
         target,
-        op=reduce_ops.native(reduction.op),
-        prescale=reduction.prescale,
-        postscale=reduction.postscale,
+        **_options_of(reduction),
     )
     order = _order_of(handle, source, target)
 

@@ -424,6 +424,8 @@ class Operations:
 
     def _place_for(self, name: str, flat: torch.Tensor) -> torch.Tensor | None:
         """Return the shared memory in which to make the allreduce, or None."""
+        if not self._staging.is_worth(flat):
+            return None
         cycle = self._naming.cycle_of(name)
         return self._staging.place_for(name, cycle, flat) if cycle else None
 

@@ -58,7 +58,7 @@ class Pending:
 
     def submit(self, kind: Kind, send: Any, recv: Any = None, **options: Any) -> Handle:
         """Hand an operation to the engine; its handle is released with the Work."""
-        if send is not None and send.device.type == "cuda":
+        if send is not None and send.is_cuda:
             options["stream"] = self._note_stream(send.device)
         varies = kind in (Kind.ALLGATHER, Kind.ALLTOALL)
         # These properties are equal on all ranks.

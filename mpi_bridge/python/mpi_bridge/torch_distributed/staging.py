@@ -28,18 +28,19 @@ class Staging:
         self._places: dict[str, torch.Tensor] = {}
         self._has_neighbours = world.local_size() > 1
 
+    def is_worth(self, flat: torch.Tensor) -> bool:
+        """Tell whether the copies would pay."""
+        return self._has_neighbours and flat.is_cpu and flat.nbytes >= _WORTH_BYTES
+
     def place_for(self, name: str, cycle: int, flat: torch.Tensor) -> torch.Tensor | None:
-        """Return shared memory like `flat`, the same for each name, or None if it does not pay."""
-        nbytes = flat.numel() * flat.element_size()
-        if not self._has_neighbours or nbytes < _WORTH_BYTES or flat.device.type != "cpu":
-            return None
+        """Return shared memory like `flat`, the same for each name, or None if there is none."""
         if cycle != self._cycle:
             # Operations in flight keep their memory.
             self._cycle, self._places = cycle, {}
         place = self._places.get(name)
         if place is None:
             try:
-                place = torch.frombuffer(memory.allocate(nbytes), dtype=flat.dtype)
+                place = torch.frombuffer(memory.allocate(flat.nbytes), dtype=flat.dtype)
             except MpiBridgeError as error:
                 warnings.warn(
                     f"mpi_bridge: large gradients are reduced from private memory, which takes "

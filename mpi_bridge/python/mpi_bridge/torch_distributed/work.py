@@ -93,7 +93,7 @@ class EngineWork(dist.Work):
             deadline = time.monotonic() + seconds
         for handle in list(self._handles):
             try:
-                handle.wait(max(deadline - time.monotonic(), 0.001))
+                handle.wait_only(max(deadline - time.monotonic(), 0.001))
             except CollectiveTimeoutError as error:
                 raise CollectiveTimeoutError(
                     f"group {self._completer.name}: an operation was not done within {seconds:g} s "
@@ -115,7 +115,7 @@ class EngineWork(dist.Work):
                 return
             try:
                 for handle in self._handles:
-                    handle.wait()
+                    handle.wait_only()
                 self._order_current_streams()
                 if self._source is not None:
                     self._source_member = self._source()

@@ -46,7 +46,7 @@ def test_memory_is_not_reused_while_the_waiting_stream_reads_the_result(current)
 
 
 class DoneAlready:
-    def wait(self, seconds=0):
+    def wait_only(self, seconds=0):
         pass
 
     def release(self):
