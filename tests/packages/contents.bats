@@ -56,7 +56,7 @@ has() {
         "/usr/share/batchai/slurm-$series/plugstack.conf"
     has libmpi-bridge0 "$libraries/libmpi_bridge.so.0"
     has libmpi-bridge-dev "$libraries/libmpi_bridge.so" "$libraries/pkgconfig/mpi_bridge.pc" \
-        "$libraries/cmake/mpi_bridge/mpi_bridgeConfig.cmake" /usr/include/mpi_bridge.h
+        "$libraries/cmake/mpi_bridge/mpi_bridgeConfig.cmake" /usr/include/mpi_bridge{,_engine,_messages,_python}.h
     has python3-mpi-bridge /usr/lib/python3/dist-packages/mpi_bridge/library.py \
         /usr/lib/python3/dist-packages/horovod/torch/__init__.py /usr/bin/horovodrun
 }
