@@ -41,26 +41,26 @@ Seconds Library::overridden(Seconds setting) const {
     return override > 0 ? Seconds(override) : setting;
 }
 
-Done Library::initialize() {
+Done Library::initialize(const mpib_meeting* meeting) {
     const std::lock_guard lock(mutex_);
     if (topology_.load() != nullptr) return {};
     if (stuck_) {
         return fail(MPIB_ERROR_INTERNAL,
                     "mpib_init: threads have not left the library since mpib_finalize");
     }
-    Done joined = catching([this] { return join_step(); });
+    Done joined = catching([&] { return join_step(meeting); });
     if (!joined) leave_step();
     return joined;
 }
 
-Done Library::join_step() {
+Done Library::join_step(const mpib_meeting* meeting) {
     settings_ = TRY(settings_from_environment());
     TRY(choose_kernels(settings_.kernels));
     engine_settings_ = TRY(engine_settings(process_environment));
     owner_ = getpid();
     TRY(guard_forks());
 
-    TRY(wireup_.connect(Deadline::in(start_timeout())));
+    TRY(wireup_.connect(meeting, Deadline::in(start_timeout())));
     // This comes after the connection, whose own exit handler therefore runs later: the launcher
     // must be the last to hear that this process leaves.
     if (!exit_handler_set_) exit_handler_set_ = std::atexit(at_exit) == 0;

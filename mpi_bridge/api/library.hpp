@@ -44,7 +44,8 @@ class Library {
     // Never destroyed, because other threads may call in while the process ends.
     [[nodiscard]] static Library& instance();
 
-    [[nodiscard]] Done initialize();
+    // Null: by the launcher that has started this process.
+    [[nodiscard]] Done initialize(const mpib_meeting* meeting);
     [[nodiscard]] Done finalize();
     void set_timeout(Seconds timeout) { timeout_override_ = timeout.count(); }
     [[noreturn]] void abort(int code, std::string_view message);
@@ -87,7 +88,7 @@ class Library {
 
   private:
     Library() = default;
-    [[nodiscard]] Done join_step();
+    [[nodiscard]] Done join_step(const mpib_meeting* meeting);
     [[nodiscard]] Group everybody() const;
     [[nodiscard]] Outcome<std::unique_ptr<Communicator>> open_communicator(Group group,
                                                                            Channel channel);

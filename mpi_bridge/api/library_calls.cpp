@@ -37,7 +37,14 @@ using mpi_bridge::Library;
 using mpi_bridge::Topology;
 
 mpib_status mpib_init(void) {
-    return guarded([] { return Library::instance().initialize(); });
+    return guarded([] { return Library::instance().initialize(nullptr); });
+}
+
+mpib_status mpib_init_with(const mpib_meeting* meeting) {
+    return guarded([=]() -> mpi_bridge::Done {
+        if (meeting == nullptr) return mpi_bridge::invalid("mpib_init_with: meeting is NULL");
+        return Library::instance().initialize(meeting);
+    });
 }
 
 mpib_status mpib_finalize(void) {
@@ -102,6 +109,8 @@ const char* mpib_status_name(mpib_status status) {
             return "MPIB_ERROR_INTERNAL";
         case MPIB_ERROR_FORKED:
             return "MPIB_ERROR_FORKED";
+        case MPIB_ERROR_INTERRUPTED:
+            return "MPIB_ERROR_INTERRUPTED";
     }
     return "unknown mpib_status";
 }
@@ -109,8 +118,6 @@ const char* mpib_status_name(mpib_status status) {
 mpib_status mpib_set_timeout(double seconds) {
     return guarded([seconds]() -> mpi_bridge::Done {
         constexpr double longest = 100.0 * 365 * 24 * 3600;
-        case MPIB_ERROR_INTERRUPTED:
-            return "MPIB_ERROR_INTERRUPTED";
         if (!std::isfinite(seconds) || seconds <= 0 || seconds > longest) {
             return mpi_bridge::invalid(
                 "mpib_set_timeout: the timeout must be a positive number of seconds");

@@ -52,8 +52,9 @@ Outcome<std::vector<std::byte>> part_of(Outcome<std::vector<std::byte>> bytes, P
 
 }  // namespace
 
-Done Wireup::connect(Deadline deadline) {
-    bootstrap_ = TRY(mpi_bridge::connect(deadline));
+Done Wireup::connect(const mpib_meeting* meeting, Deadline deadline) {
+    bootstrap_ =
+        TRY(meeting == nullptr ? mpi_bridge::connect(deadline) : connect_by(*meeting, deadline));
     return {};
 }
 

@@ -30,8 +30,8 @@ class Wireup {
         std::function<void()> engine_is_awaited;  // see Heartbeat::Options
     };
 
-    // Connects to the launcher.
-    [[nodiscard]] Done connect(Deadline deadline);
+    // Connects to the launcher, or to the other ranks by the means of the program.
+    [[nodiscard]] Done connect(const mpib_meeting* meeting, Deadline deadline);
     // Opens the transport and the heartbeat, and publishes their addresses. Comes after connect().
     [[nodiscard]] Done join(const Options& options);
     // To be called when all ranks have joined.

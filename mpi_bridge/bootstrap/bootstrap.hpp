@@ -14,17 +14,18 @@
 
 // How the ranks of a job step find each other, by whatever launcher started them.
 //
-//   bootstrap.hpp       the interface, how one is chosen, and that of a process that is alone
-//   launch.hpp          by what this process was started
-//   topology.hpp        the place of this rank among the others
-//   pmix_bootstrap.cpp  the bootstrap by PMIx
-//   pmix_session.hpp    the connection to the launcher's PMIx server, of which a process has one
-//   pmix_call.hpp       a PMIx call that is waited for with a deadline
-//   pmix_offer.hpp      what the environment says about the server, and what PMIx must be told
-//   without_pmix.cpp    takes the place of pmix_bootstrap.cpp in a build without PMIx
-//   pmi2_bootstrap.cpp  the bootstrap by Slurm's PMI-2
-//   pmi2_session.hpp    the conversation with slurmstepd, of which a process has one
-//   pmi2_wire.hpp       the texts of that conversation
+//   bootstrap.hpp          the interface, how one is chosen, and that of a process that is alone
+//   launch.hpp             by what this process was started
+//   topology.hpp           the place of this rank among the others
+//   pmix_bootstrap.cpp     the bootstrap by PMIx
+//   pmix_session.hpp       the connection to the launcher's PMIx server, of which a process has one
+//   pmix_call.hpp          a PMIx call that is waited for with a deadline
+//   pmix_offer.hpp         what the environment says about the server, and what PMIx must be told
+//   without_pmix.cpp       takes the place of pmix_bootstrap.cpp in a build without PMIx
+//   pmi2_bootstrap.cpp     the bootstrap by Slurm's PMI-2
+//   pmi2_session.hpp       the conversation with slurmstepd, of which a process has one
+//   pmi2_wire.hpp          the texts of that conversation
+//   meeting_bootstrap.cpp  the bootstrap by means of the program itself
 namespace mpi_bridge {
 
 // How the ranks of a job step find each other. One thread at a time may call, except that any
@@ -74,6 +75,10 @@ class Bootstrap {
 // `socket` is the one that PMI_FD names. What connect_pmix() says about further calls holds here,
 // too. Slurm takes the end of such a process for no crash.
 [[nodiscard]] Outcome<std::unique_ptr<Bootstrap>> connect_pmi2(int socket, Deadline deadline);
+
+// Joins ranks that have no launcher, by an exchange that the program has; see mpib_init_with().
+[[nodiscard]] Outcome<std::unique_ptr<Bootstrap>> connect_by(const mpib_meeting& meeting,
+                                                             Deadline deadline);
 
 // The bootstrap of a process that is rank 0 of 1.
 [[nodiscard]] std::unique_ptr<Bootstrap> make_alone_bootstrap();

@@ -126,6 +126,30 @@ typedef enum mpib_op {
 MPIB_API mpib_status mpib_init(void);
 
 /*
+ * The same for ranks that no PMIx or PMI-2 knows, but that have other means to exchange some bytes,
+ * such as a key-value store. The environment does not matter. mpib_abort() then ends this process
+ * only, and the others fail as after the loss of a rank.
+ *
+ * exchange() gives `bytes` bytes at `data` to all ranks, calls give(receiver, rank, data, bytes)
+ * once for each rank with what that one has given, and returns 0, or another value if that has not
+ * succeeded within `seconds`. The function is called several times, by the thread that is in
+ * mpib_init_with(), and equally often on all ranks. Each of the bytes is as secret as the job's
+ * data: whoever reads them can connect to the ranks, and whoever changes them can take a rank's
+ * place.
+ */
+typedef void (*mpib_give)(void* receiver, int rank, const void* data, size_t bytes);
+typedef int (*mpib_exchange)(void* context, const void* data, size_t bytes, double seconds,
+                             mpib_give give, void* receiver);
+typedef struct mpib_meeting {
+    size_t struct_bytes; /* sizeof(mpib_meeting) */
+    int rank;
+    int size;
+    void* context; /* handed to exchange() */
+    mpib_exchange exchange;
+} mpib_meeting;
+MPIB_API mpib_status mpib_init_with(const mpib_meeting* meeting);
+
+/*
  * Ends the use of the library and frees everything except the connection to the launcher. It is not
  * a barrier. Idempotent. mpib_init() may be called again afterwards, provided that all ranks call
  * it equally often. Calls that other threads are in get two seconds to end, and then fail.

@@ -24,6 +24,7 @@ _HANDLE = ctypes.c_int64
 # Argument types by function name. All of these functions return an mpib_status.
 _STATUS_FUNCTIONS = {
     "mpib_init": [],
+    "mpib_init_with": [_POINTER],
     "mpib_finalize": [],
     "mpib_allreduce": [_POINTER, _POINTER, _SIZE, _INT, _INT],
     "mpib_broadcast": [_POINTER, _SIZE, _INT],
@@ -101,9 +102,9 @@ def functions() -> ctypes.CDLL:
     loaded.mpib_version.restype = ctypes.c_char_p
     loaded.mpib_abort.argtypes = [_INT, ctypes.c_char_p]
     loaded.mpib_abort.restype = None
-    return loaded
     loaded.mpib_set_wait_hook.argtypes = [_POINTER, _POINTER]
     loaded.mpib_set_wait_hook.restype = None
+    return loaded
 
 
 def call(name: str, *arguments: object) -> None:
@@ -111,9 +112,9 @@ def call(name: str, *arguments: object) -> None:
     native = functions()
     status = getattr(native, name)(*arguments)
     if status != 0:
-        text = native.mpib_last_error().decode(errors="replace")
         if status == signals.INTERRUPTED:
             signals.raise_exception()
+        text = native.mpib_last_error().decode(errors="replace")
         raise error_for(status, native.mpib_status_name(status).decode(), text)
 
 

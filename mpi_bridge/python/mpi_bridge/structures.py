@@ -92,6 +92,33 @@ class MessageStruct(ctypes.Structure):
     )
 
 
+GIVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t)
+"""mpib_give."""
+
+EXCHANGE = ctypes.CFUNCTYPE(
+    ctypes.c_int,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_double,
+    GIVE,
+    ctypes.c_void_p,
+)
+"""mpib_exchange."""
+
+
+class MeetingStruct(ctypes.Structure):
+    """mpib_meeting."""
+
+    _fields_ = (
+        ("struct_bytes", ctypes.c_size_t),
+        ("rank", ctypes.c_int),
+        ("size", ctypes.c_int),
+        ("context", ctypes.c_void_p),
+        ("exchange", EXCHANGE),
+    )
+
+
 class CountersStruct(ctypes.Structure):
     """mpib_counters."""
 
@@ -108,5 +135,5 @@ class CountersStruct(ctypes.Structure):
         ("planned_buckets", ctypes.c_uint64),
         ("plans_made", ctypes.c_uint64),
         ("plans_broken", ctypes.c_uint64),
-    )
         ("inline_buckets", ctypes.c_uint64),
+    )

@@ -11,9 +11,9 @@ import threading
 import time
 from collections.abc import Hashable
 from types import FrameType, TracebackType
-from typing import Callable
+from typing import Any, Callable
 
-from . import memory, native, signals
+from . import meeting, memory, native, signals
 from .errors import NotInitializedError
 
 _exit_hooks_installed = False
@@ -28,10 +28,30 @@ _exit_lock = threading.Lock()
 
 
 def init() -> None:
-    """Join the job step. Collective over all its ranks; a second call does nothing."""
+    """Join the job step. Collective over all its ranks; a second call does nothing.
+
+    The ranks find each other by PMIx or Slurm's PMI-2. Where neither has started them, they meet in
+    the store of torch that the environment names, if it names one.
+    """
+    if meeting.is_in_environment() and not is_initialized():
+        init_with(*meeting.from_environment())
+    else:
+        _join(lambda: native.call("mpib_init"))
+
+
+def init_with(store: Any, rank: int, size: int) -> None:
+    """Do the same as init() for ranks that have a store of torch, where they need it."""
+    if meeting.is_needed(size) and not is_initialized():
+        _join(lambda: meeting.init_with(store, rank, size))
+    else:
+        _join(lambda: native.call("mpib_init"))
+
+
+def _join(join: Callable[[], None]) -> None:
     global _owner, _joined_session
-    native.call("mpib_init")
+    join()
     _owner = os.getpid()
+    signals.watch(native.functions())
     _install_exit_hooks()
     # The library refuses mpib_init() while threads of the session before are still in it.
     with _kept_lock:
@@ -52,7 +72,6 @@ def shutdown() -> None:
 def _is_forked() -> bool:
     return _owner not in (0, os.getpid())
 
-    signals.watch(native.functions())
 
 def _leave(keep_content: bool) -> None:
     global _session
@@ -72,6 +91,7 @@ def _leave_at_exit() -> None:
     if _exit_message is not None:
         _abort_at_exit()
     _leave(keep_content=False)
+    signals.ignore(native.functions())
 
 
 def before_leaving(key: Hashable, action: Callable[[], None]) -> None:
@@ -92,7 +112,6 @@ def keep_until_init(buffers: object, session: int) -> None:
 
     mpib_finalize() lets messages end for some seconds. If threads do not leave the library, it even
     returns without having let go of their memory; only the next mpib_init() tells.
-    signals.ignore(native.functions())
     """
     with _kept_lock:
         if not _is_forked() and session >= _joined_session:

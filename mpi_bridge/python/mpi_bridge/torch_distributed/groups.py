@@ -34,7 +34,8 @@ _default_groups = 0  # that there have been so far; the same on all ranks
 def create(options: Any, _backend_options: Any = None) -> EngineProcessGroup | EngineBackend:
     """Make the group for torch: of all ranks, or of the members of new_group()."""
     global _default_groups
-    world.init()
+    if not options.global_ranks_in_group:
+        world.init_with(options.store, options.group_rank, options.group_size)
     replicas.watch()
     members = list(options.global_ranks_in_group)
     limit = None

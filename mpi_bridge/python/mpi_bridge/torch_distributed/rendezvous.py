@@ -9,7 +9,6 @@ host. So ranks whose MASTER_PORT comes only from batchai, and not from the user,
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Iterator
 from datetime import timedelta
@@ -19,15 +18,8 @@ from urllib.parse import urlparse
 import torch.distributed as dist
 from torch.distributed.rendezvous import _rendezvous_handlers
 
-from .. import objects, world
+from .. import meeting, objects, world
 
-_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-# The variables that batchai has set, as "NAME=value" entries separated by commas
-# (spank/protocol.h).
-_OF_THE_LAUNCHER = "BATCHAI_RANK_VARIABLES"
-# torchrun sets this variable for its workers, which are not the ranks that PMIx knows. Unlike
-# TORCHELASTIC_RUN_ID, it is never set by batchai.
-_OF_TORCHRUN = "TORCHELASTIC_USE_AGENT_STORE"
 _DEFAULT_TIMEOUT = timedelta(minutes=5)
 
 
@@ -40,27 +32,11 @@ def install() -> None:
     by_environment = handlers["env"]
 
     def env_or_launcher(url: str, *arguments: Any, **options: Any) -> Iterator[Any]:
-        if _set_by_the_user() or urlparse(url).query or not _is_wired_up():
+        if meeting.set_by_the_user() or urlparse(url).query or not meeting.is_wired_up():
             return by_environment(url, *arguments, **options)
         return _rendezvous(url, *arguments, **options)
 
     handlers["env"] = env_or_launcher
-
-
-def _is_wired_up() -> bool:
-    """Whether PMIx or Slurm's PMI-2 has started this process. The library looks more closely."""
-    variables = os.environ.keys()
-    return "PMIX_NAMESPACE" in variables or {"PMI_FD", "SLURM_STEP_ID"} <= variables
-
-
-def _set_by_the_user() -> bool:
-    if _OF_TORCHRUN in os.environ:
-        return True
-    of_the_launcher = os.environ.get(_OF_THE_LAUNCHER, "").split(",")
-    return any(
-        name in os.environ and f"{name}={os.environ[name]}" not in of_the_launcher
-        for name in _VARIABLES
-    )
 
 
 def _rendezvous(

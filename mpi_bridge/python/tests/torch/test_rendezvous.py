@@ -3,7 +3,7 @@
 
 import pytest
 
-from mpi_bridge.torch_distributed import rendezvous
+from mpi_bridge import meeting
 
 OF_BATCHAI = {
     "RANK": "1",
@@ -29,23 +29,23 @@ def set_by_batchai(environment):
 
 
 def test_no_variables_are_not_the_users(environment):
-    assert not rendezvous._set_by_the_user()
+    assert not meeting.set_by_the_user()
 
 
 def test_the_variables_of_batchai_are_not_the_users(environment):
     set_by_batchai(environment)
-    assert not rendezvous._set_by_the_user()
+    assert not meeting.set_by_the_user()
 
 
 @pytest.mark.parametrize("name", ["RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"])
 def test_another_value_is_the_users(environment, name):
     set_by_batchai(environment)
     environment.setenv(name, "7")
-    assert rendezvous._set_by_the_user()
+    assert meeting.set_by_the_user()
 
 
 # With one worker in each task, torchrun may give some of them the very values of batchai.
 def test_the_workers_of_torchrun_are_recognized_even_by_equal_values(environment):
     set_by_batchai(environment)
     environment.setenv("TORCHELASTIC_USE_AGENT_STORE", "True")
-    assert rendezvous._set_by_the_user()
+    assert meeting.set_by_the_user()
