@@ -84,7 +84,7 @@ std::string summary(const std::vector<Line>& lines) {
 }
 
 // What one side does not know cannot be the same.
-Finding compared(std::string_view id, const Report& node, std::string_view what,
+Finding compared(std::string_view id, const HostFindings& node, std::string_view what,
                  const std::string& there, const std::string& here) {
     Finding finding{.id = std::string(id), .host = node.host};
     if (there == not_known || here == not_known) {
@@ -103,7 +103,7 @@ Finding compared(std::string_view id, const Report& node, std::string_view what,
 }
 
 // Slurm's patch releases work together, and a cluster that is being updated has two of them.
-Finding slurm_of(const Report& node, const Report& ours) {
+Finding slurm_of(const HostFindings& node, const HostFindings& ours) {
     Finding finding = compared("nodes.slurm", node, "version of Slurm", node.slurm, ours.slurm);
     const auto there = release_of(node.slurm);
     const auto here = release_of(ours.slurm);
@@ -117,7 +117,7 @@ Finding slurm_of(const Report& node, const Report& ours) {
     return finding;
 }
 
-Finding clock_of(const Report& node, base::Time earliest, base::Time latest) {
+Finding clock_of(const HostFindings& node, base::Time earliest, base::Time latest) {
     const bool agrees = node.time >= earliest - longest_skew && node.time <= latest + longest_skew;
     if (agrees) return {.id = "nodes.clock", .host = node.host, .found = "the clocks agree"};
     return {.id = "nodes.clock",
@@ -161,7 +161,7 @@ int exit_code(Severity worst) {
     return 3;
 }
 
-std::string report_text(const Report& report) {
+std::string report_text(const HostFindings& report) {
     const std::vector<Line> lines = lines_of(report.checks);
     std::string text = fmt::format(
         "batchai {} with Slurm {}, checked on {}\n\n", report.version,
@@ -182,10 +182,10 @@ std::span<const Comparison> comparisons() {
     return comparison_table;
 }
 
-std::vector<Finding> compare(const Report& ours, const std::vector<Report>& nodes,
+std::vector<Finding> compare(const HostFindings& ours, const std::vector<HostFindings>& nodes,
                              base::Time earliest, base::Time latest) {
     std::vector<Finding> findings;
-    for (const Report& node : nodes) {
+    for (const HostFindings& node : nodes) {
         findings.push_back({.id = "nodes.answer", .host = node.host, .found = "the check runs"});
         findings.push_back(
             compared("nodes.version", node, "version of batchai", node.version, ours.version));

@@ -19,7 +19,7 @@ inline constexpr std::string_view not_known = "not known";
 
 // What `batchai admin check --json` prints, and what its runs on the nodes tell the one that has
 // started them.
-struct Report {
+struct HostFindings {
     std::int64_t schema_version = 1;  // grows if a key changes its meaning
     std::string version;              // of batchai
     std::string host;
@@ -52,7 +52,7 @@ void judge_all(std::span<const Check<Facts>> checks, const Facts& facts, const s
 
 // Returns the report as text: the worst findings first, those of the same words on several hosts as
 // one, and a summary in the last line.
-[[nodiscard]] std::string report_text(const Report& report);
+[[nodiscard]] std::string report_text(const HostFindings& report);
 
 // A check that compares what hosts have reported, or that is about their answer.
 struct Comparison {
@@ -64,7 +64,8 @@ struct Comparison {
 
 // Compares the reports of nodes with that of the host that has started them. `earliest` and
 // `latest` are that host's times before and after the nodes made theirs.
-[[nodiscard]] std::vector<Finding> compare(const Report& ours, const std::vector<Report>& nodes,
+[[nodiscard]] std::vector<Finding> compare(const HostFindings& ours,
+                                           const std::vector<HostFindings>& nodes,
                                            base::Time earliest, base::Time latest);
 
 // Returns what `--explain` prints about a check; nothing if there is no such check.
@@ -81,14 +82,14 @@ struct Comparison {
 }  // namespace batchai::admin
 
 template <>
-struct batchai::base::RecordOf<batchai::admin::Report> {
+struct batchai::base::RecordOf<batchai::admin::HostFindings> {
     static constexpr auto fields(auto field) {
-        return std::tuple{field("schemaVersion", &admin::Report::schema_version),
-                          field("version", &admin::Report::version),
-                          field("host", &admin::Report::host),
-                          field("slurm", &admin::Report::slurm),
-                          field("time", &admin::Report::time),
-                          field("siteDigest", &admin::Report::site_digest),
-                          field("checks", &admin::Report::checks)};
+        return std::tuple{field("schemaVersion", &admin::HostFindings::schema_version),
+                          field("version", &admin::HostFindings::version),
+                          field("host", &admin::HostFindings::host),
+                          field("slurm", &admin::HostFindings::slurm),
+                          field("time", &admin::HostFindings::time),
+                          field("siteDigest", &admin::HostFindings::site_digest),
+                          field("checks", &admin::HostFindings::checks)};
     }
 };

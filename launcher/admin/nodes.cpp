@@ -76,9 +76,9 @@ std::string shortened(std::string_view text) {
     return std::string(base::trim(text).substr(0, longest_message));
 }
 
-base::Result<Report> report_of(const std::string& node, const std::string& path) {
+base::Result<HostFindings> report_of(const std::string& node, const std::string& path) {
     const std::string text = TRY(base::read_file(path, report_limit));
-    auto report = base::from_value<Report>(TRY(base::parse_json(text, "report")));
+    auto report = base::from_value<HostFindings>(TRY(base::parse_json(text, "report")));
     if (!report)
         return base::fail(
             fmt::format("its report cannot be read ({}): it may have another version "
@@ -101,7 +101,7 @@ std::string why_not(const std::string& printed, const std::string& said, const b
 
 // What a group of nodes has reported.
 struct Answers {
-    std::vector<Report> reports;
+    std::vector<HostFindings> reports;
     std::vector<Finding> missing;
     base::Time earliest;
     base::Time latest;
@@ -222,7 +222,7 @@ base::Result<NodeChoice> choose_nodes(const std::vector<slurm::NodeStatus>& node
 
 base::Result<std::vector<Finding>> check_nodes(
     const slurm::Client& client, const site::Site& site, const NodeChoice& choice,
-    const Report& ours, const std::function<void(std::string_view)>& progress) {
+    const HostFindings& ours, const std::function<void(std::string_view)>& progress) {
     // Held for longer than the directory lives, so that an interrupt does not leave it behind.
     const base::HeldSignals held{SIGINT, SIGTERM, SIGHUP};
     const base::TemporaryDirectory directory = TRY(report_directory());
@@ -235,7 +235,7 @@ base::Result<std::vector<Finding>> check_nodes(
         progress(fmt::format("checking {} nodes of the partition {}", group.nodes.size(),
                              group.partition));
         for (const Answers& answers : TRY(check.ask(group))) {
-            for (const Report& report : answers.reports)
+            for (const HostFindings& report : answers.reports)
                 findings.insert(findings.end(), report.checks.begin(), report.checks.end());
             const auto compared = compare(ours, answers.reports, answers.earliest, answers.latest);
             findings.insert(findings.end(), compared.begin(), compared.end());

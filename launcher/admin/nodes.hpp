@@ -38,6 +38,6 @@ struct NodeChoice {
 // again. `progress` is told what happens.
 [[nodiscard]] base::Result<std::vector<Finding>> check_nodes(
     const slurm::Client& client, const site::Site& site, const NodeChoice& choice,
-    const Report& ours, const std::function<void(std::string_view)>& progress);
+    const HostFindings& ours, const std::function<void(std::string_view)>& progress);
 
 }  // namespace batchai::admin

@@ -162,7 +162,7 @@ bool may_ask_for_image(const job::ContainerSettings& settings, const site::Site&
 void plan_container(Planning& planning) {
     const auto& settings = planning.spec.container_settings;
     if (!settings) return;
-    if (planning.submission.ignore_container) {
+    if (planning.inputs.ignore_container) {
         planning.plan.notices.push_back(
             fmt::format("containerSettings are ignored: the job runs directly on the nodes, not in "
                         "{}",
@@ -172,13 +172,12 @@ void plan_container(Planning& planning) {
     check_reference(planning, *settings);
     check_credentials(planning, *settings);
     Container& container = planning.plan.container.emplace();
-    if (planning.submission.image)
-        static_cast<image::FrozenImage&>(container) = *planning.submission.image;
+    if (planning.inputs.image) static_cast<image::FrozenImage&>(container) = *planning.inputs.image;
     offer_image_environment(planning, container);
     container.image = settings->image;
     if (settings->shm_size) container.shm_bytes = memory_bytes(*settings->shm_size);
     if (!planning.site.image_entrypoint) container.entrypoint.clear();
-    container.binds = site_binds(planning.site, planning.submission.user_name);
+    container.binds = site_binds(planning.site, planning.inputs.user_name);
     container.inject = planning.site.inject_mpi_bridge;
 }
 

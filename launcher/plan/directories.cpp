@@ -211,10 +211,9 @@ void check_variables(Planning& planning) {
 }
 
 void offer_login_environment(Planning& planning) {
-    const bool in_container =
-        planning.spec.container_settings && !planning.submission.ignore_container;
+    const bool in_container = planning.spec.container_settings && !planning.inputs.ignore_container;
     const auto& kept_out = variables_of_host_software();
-    for (const auto& [name, value] : planning.submission.login_environment) {
+    for (const auto& [name, value] : planning.inputs.login_environment) {
         if (in_container && std::find(kept_out.begin(), kept_out.end(), name) != kept_out.end())
             continue;
         planning.scope.set(name, value);
@@ -266,7 +265,7 @@ std::string Planning::expand(std::string_view text, std::string_view pointer) {
     if (is_path && refuse_sweep_in_path(expanded.text, pointer)) return {};
     // The variables of the image are not known before the registry has been asked, so an undefined
     // name gives no warning until then.
-    if (plan.container && !submission.image) return std::move(expanded.text);
+    if (plan.container && !inputs.image) return std::move(expanded.text);
     for (const std::string& name : expanded.undefined)
         findings.add(Finding::undefined_variable, pointer,
                      fmt::format("${} is not known when the job is submitted and stands for an "
@@ -289,33 +288,33 @@ bool Planning::refuse_too_long(std::size_t bytes, std::string_view pointer) {
 }
 
 void plan_directories(Planning& planning) {
-    const Submission& submission = planning.submission;
+    const Inputs& inputs = planning.inputs;
     Directories& directories = planning.plan.directories;
     directories.node_root =
-        normalized(fmt::format("{}/batchai-{}", planning.site.node_directory, submission.user_id));
+        normalized(fmt::format("{}/batchai-{}", planning.site.node_directory, inputs.user_id));
     directories.job_temp =
-        fmt::format("{}/{}", directories.node_root, short_id(submission.identity.uuid));
+        fmt::format("{}/{}", directories.node_root, short_id(inputs.identity.uuid));
     directories.mount_root = directories.job_temp + "/cluster-mounts";
     directories.job_mount_root = directories.job_temp + "/mounts";
-    directories.job_directory = normalized(submission.job_directory);
+    directories.job_directory = normalized(inputs.job_directory);
     directories.plan_directory = directories.job_directory;
     const record::JobFiles files(directories.job_directory);
     directories.shared_job_temp = files.shared().string();
 
     offer_login_environment(planning);
-    planning.scope.set("HOME", submission.home);
-    planning.scope.set("USER", submission.user_name);
+    planning.scope.set("HOME", inputs.home);
+    planning.scope.set("USER", inputs.user_name);
     define(planning, "AZ_BATCHAI_MOUNT_ROOT", directories.mount_root);
     define(planning, "AZ_BATCHAI_JOB_MOUNT_ROOT", directories.job_mount_root);
     define(planning, "AZ_BATCHAI_JOB_TEMP", directories.job_temp);
     define(planning, "AZ_BATCHAI_JOB_TEMP_DIR", directories.job_temp);
     define(planning, "AZ_BATCHAI_SHARED_JOB_TEMP", directories.shared_job_temp);
     define(planning, "AZ_BATCHAI_MPI_HOST_FILE", files.host_file().string());
-    define(planning, "AZ_BATCHAI_JOB_NAME", submission.identity.job);
+    define(planning, "AZ_BATCHAI_JOB_NAME", inputs.identity.job);
     if (planning.spec.snapshot)
         define(planning, "AZ_BATCHAI_JOB_SNAPSHOT", files.snapshot().string());
-    if (!submission.identity.cluster.empty())
-        define(planning, "AZ_BATCHAI_CLUSTER_NAME", submission.identity.cluster);
+    if (!inputs.identity.cluster.empty())
+        define(planning, "AZ_BATCHAI_CLUSTER_NAME", inputs.identity.cluster);
     if (const auto* torch = std::get_if<job::PyTorchSettings>(&planning.spec.toolkit))
         plan_torch_backend(planning, *torch);
 }

@@ -21,13 +21,13 @@
 namespace batchai::plan {
 
 Made make(const job::JobSpec& spec, const job::PositionTable& positions, const site::Site& site,
-          const Submission& submission) {
+          const Inputs& inputs) {
     Planning planning{.spec = spec,
                       .positions = positions,
                       .site = site,
-                      .submission = submission,
+                      .inputs = inputs,
                       .findings = Findings(positions)};
-    planning.plan.identity = submission.identity;
+    planning.plan.identity = inputs.identity;
     planning.plan.tool_type = job::tool_type(spec.toolkit);
     planning.plan.mpi = site.mpi;
     if (!site.health.directory.empty())
@@ -106,7 +106,7 @@ ProcessCount process_count(const job::Toolkit& toolkit) {
 }
 
 const site::VmSize* vm_size_of(Planning& planning) {
-    const auto& cluster = planning.submission.cluster;
+    const auto& cluster = planning.inputs.cluster;
     if (!cluster || cluster->vm_size.empty()) return nullptr;
     const auto& sizes = planning.site.vm_sizes;
     const std::string wanted = base::upper(cluster->vm_size);
@@ -162,7 +162,7 @@ std::vector<SlurmOption> options_of(const site::VmSize& size) {
 
 // Chooses among the options of all origins, which are added in the order of precedence.
 std::vector<SlurmOption> chosen_options(const Planning& planning, const site::VmSize* size) {
-    const SlurmChoices& choices = planning.submission.slurm;
+    const SlurmChoices& choices = planning.inputs.slurm;
     std::vector<SlurmOption> options;
     put_options(options, site_options(planning.site));
     if (size != nullptr) put_options(options, options_of(*size));
@@ -174,10 +174,10 @@ std::vector<SlurmOption> chosen_options(const Planning& planning, const site::Vm
 }
 
 void check_node_limit(Planning& planning) {
-    const auto& cluster = planning.submission.cluster;
+    const auto& cluster = planning.inputs.cluster;
     const int nodes = planning.spec.node_count;
     if (!cluster || !cluster->node_limit || nodes <= *cluster->node_limit) return;
-    const Identity& identity = planning.submission.identity;
+    const Identity& identity = planning.inputs.identity;
     planning.findings.add(
         Finding::too_many_nodes, node_count,
         fmt::format("the job asks for {} nodes, cluster \"{}\" has {}", nodes, cluster->name,

@@ -43,7 +43,7 @@ struct SlurmChoices {
 };
 
 // Everything about the submission that is not in the job file.
-struct Submission {
+struct Inputs {
     Identity identity;  // the uuid of a dry run is all zeros, to make its output reproducible
     std::optional<ClusterView> cluster;
     std::string job_directory;  // absolute host path
@@ -81,7 +81,7 @@ struct Made {
 // is none). The caller has already replaced the placeholders of the storage account
 // (job::apply_storage_account).
 [[nodiscard]] Made make(const job::JobSpec& spec, const job::PositionTable& positions,
-                        const site::Site& site, const Submission& submission);
+                        const site::Site& site, const Inputs& inputs);
 
 // Returns whether the planner has nothing against the name of the image, its registry and its
 // credentials, so that the image may be asked for before the job is planned.

@@ -183,8 +183,8 @@ void VolumeList::fault(Finding finding, std::string_view kind, std::size_t index
         return;
     }
     planning.findings.add(finding, {},
-                          fmt::format("cluster \"{}\": {} {}: {}",
-                                      planning.submission.cluster->name, kind, index + 1, message),
+                          fmt::format("cluster \"{}\": {} {}: {}", planning.inputs.cluster->name,
+                                      kind, index + 1, message),
                           std::move(hint));
 }
 
@@ -209,8 +209,8 @@ bool apply_mount_options(const VolumeList& list, std::size_t index,
 
 void plan_mounts(Planning& planning) {
     report_placeholders(planning);
-    if (planning.submission.cluster)
-        plan_list({planning, planning.submission.cluster->mount_volumes, MountScope::cluster});
+    if (planning.inputs.cluster)
+        plan_list({planning, planning.inputs.cluster->mount_volumes, MountScope::cluster});
     plan_list({planning, planning.spec.mount_volumes, MountScope::job});
 }
 

@@ -18,10 +18,10 @@ constexpr std::size_t digits_of_key = 16;
 
 // The fault is in the cluster, so it has no place in the job file.
 void fault(Planning& planning, Finding finding, std::string_view what, std::string hint) {
-    planning.findings.add(finding, {},
-                          fmt::format("the setup task of cluster \"{}\": {}",
-                                      planning.submission.cluster->name, what),
-                          std::move(hint));
+    planning.findings.add(
+        finding, {},
+        fmt::format("the setup task of cluster \"{}\": {}", planning.inputs.cluster->name, what),
+        std::move(hint));
 }
 
 // Returns the host path of the directory of the setup task's logs; empty if they must stay with
@@ -50,7 +50,7 @@ std::string log_directory(Planning& planning, const SetupTask& task) {
 }  // namespace
 
 void plan_node_setup(Planning& planning) {
-    const auto& cluster = planning.submission.cluster;
+    const auto& cluster = planning.inputs.cluster;
     if (!cluster || !cluster->setup_task) return;
     const SetupTask& task = *cluster->setup_task;
     std::string command;

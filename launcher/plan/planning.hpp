@@ -29,7 +29,7 @@ struct Planning {
     const job::JobSpec& spec;
     const job::PositionTable& positions;
     const site::Site& site;
-    const Submission& submission;
+    const Inputs& inputs;
     Findings findings;
     Scope scope;  // the variables that strings may refer to, as far as they are known
     Plan plan;

@@ -33,7 +33,7 @@ constexpr std::string_view account_pointer = "/properties/slurm/account";
 // The VM size of the job's cluster; empty if it has none. This site.lua may be the user's own and
 // not know the size, but slurmctld reads the admin's.
 std::string vm_size_name(const Planning& planning) {
-    const auto& cluster = planning.submission.cluster;
+    const auto& cluster = planning.inputs.cluster;
     return cluster ? base::upper(cluster->vm_size) : std::string();
 }
 
@@ -42,7 +42,7 @@ std::string of_size(std::string_view vm_size) {
 }
 
 void check_limits(Planning& planning, std::string_view vm_size) {
-    const std::string& user = planning.submission.user_name;
+    const std::string& user = planning.inputs.user_name;
     const auto limits = site::limits_for(planning.site.policy, user, vm_size);
     const Allocation& allocation = planning.plan.allocation;
     if (limits.nodes && allocation.nodes > *limits.nodes)
@@ -115,7 +115,7 @@ void plan_policy(Planning& planning) {
         planning.site.vm_sizes.contains(declared) ? declared : std::string();
     const std::string image =
         planning.plan.container
-            ? image_name(*planning.spec.container_settings, planning.submission.image)
+            ? image_name(*planning.spec.container_settings, planning.inputs.image)
             : std::string();
     check_limits(planning, vm_size);
     check_account(planning, {}, planning.site.policy.accounts);

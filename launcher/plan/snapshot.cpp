@@ -73,16 +73,15 @@ std::string absolute(std::string_view text, const std::string& base) {
 
 // Returns the directory to copy, or an empty string after it has reported a fault.
 std::string source_of(Planning& planning, const job::SnapshotSettings& wanted) {
-    const Submission& submission = planning.submission;
+    const Inputs& inputs = planning.inputs;
     std::string pointer(directory_key);
-    std::string path = submission.file_directory;
+    std::string path = inputs.file_directory;
     if (wanted.directory) {
-        path = absolute(planning.expand(below_home(*wanted.directory, submission.home), pointer),
-                        path);
+        path = absolute(planning.expand(below_home(*wanted.directory, inputs.home), pointer), path);
     } else if (const auto script = script_of(planning.spec.toolkit)) {
         pointer = script->pointer;
         path = directory_of(
-            absolute(planning.scope.expand(script->text).text, submission.working_directory));
+            absolute(planning.scope.expand(script->text).text, inputs.working_directory));
     }
     const auto host = on_this_host(planning, path);
     if (host) return *host;
@@ -102,7 +101,7 @@ constexpr std::int64_t most_bytes = std::int64_t{1} << 40U;
 std::string in_snapshot(const Planning& planning, const std::string& path) {
     const auto& snapshot = planning.plan.snapshot;
     if (!snapshot || path.empty()) return path;
-    const std::string full = absolute(path, planning.submission.working_directory);
+    const std::string full = absolute(path, planning.inputs.working_directory);
     const auto host = on_this_host(planning, full);
     if (!host || !is_within(*host, snapshot->source)) return path;
     return snapshot->directory +
@@ -128,7 +127,7 @@ void plan_snapshot(Planning& planning) {
     const auto& container = planning.plan.container;
     // An image that names a working directory of its own gets it.
     if (container && !container->working_directory.empty()) return;
-    const std::string& here = planning.submission.working_directory;
+    const std::string& here = planning.inputs.working_directory;
     if (std::string copied = in_snapshot(planning, here); copied != here)
         snapshot.working_directory = std::move(copied);
 }

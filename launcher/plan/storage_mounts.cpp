@@ -108,7 +108,7 @@ bool find_credential(const VolumeList& list, const Wanted& wanted, const std::st
     }
     if (!site_file.empty()) {
         remote.credentials_file =
-            site::with_replaced(site_file, "%u", list.planning.submission.user_name);
+            site::with_replaced(site_file, "%u", list.planning.inputs.user_name);
         return true;
     }
     list.fault(Finding::no_credentials, wanted.kind.key, wanted.index, "credentials",
@@ -131,7 +131,7 @@ bool use_remote(const VolumeList& list, const Wanted& wanted, const site::Remote
                 const std::string& site_file, Mount& mount) {
     const auto filled = [&](std::string text) {
         return site::with_replaced(site::with_replaced(std::move(text), "%s", wanted.store), "%u",
-                                   list.planning.submission.user_name);
+                                   list.planning.inputs.user_name);
     };
     RemoteVolume remote;
     remote.backend = storage.backend;
@@ -169,8 +169,8 @@ void report_mode(const VolumeList& list, const Wanted& wanted, std::string_view 
 bool find_storage(const VolumeList& list, const Wanted& wanted, Mount& mount) {
     using Where = site::StoragePlace::Where;
     const site::Site& site = list.planning.site;
-    const auto place = site::storage_place(site, list.planning.submission.storage_root,
-                                           wanted.account, wanted.kind.of_site);
+    const auto place = site::storage_place(site, list.planning.inputs.storage_root, wanted.account,
+                                           wanted.kind.of_site);
     mount.read_only = mount.read_only || place.read_only;
     switch (place.where) {
         case Where::launcher:

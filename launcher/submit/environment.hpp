@@ -15,7 +15,7 @@ namespace batchai::submit {
 // Returns the absolute path of this program, or "batchai" if it cannot be determined.
 [[nodiscard]] std::string launcher_path();
 
-// Returns the variables of this process that sbatch passes on to the job, for plan::Submission.
+// Returns the variables of this process that sbatch passes on to the job, for plan::Inputs.
 // Three kinds are left out: variables that Slurm or this program has set for the job in which this
 // process runs, since they mean something else in the new job; credentials of a storage account;
 // and values that are not UTF-8, which a plan cannot hold.

@@ -19,8 +19,8 @@ namespace batchai::submit {
 
 namespace {
 
-plan::Submission input_of(const Submission& submission) {
-    plan::Submission input;
+plan::Inputs input_of(const Submission& submission) {
+    plan::Inputs input;
     input.identity = submission.identity;
     if (submission.cluster) {
         input.cluster = submission.cluster->view;

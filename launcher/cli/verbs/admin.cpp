@@ -66,7 +66,7 @@ std::string digest_of(const admin::HostFacts& host) {
     return host.site ? "" : std::string(admin::not_known);
 }
 
-admin::Report report_of(const admin::HostFacts& host) {
+admin::HostFindings report_of(const admin::HostFacts& host) {
     return {.version = BATCHAI_VERSION,
             .host = host.host,
             .slurm = host.slurm_version.value_or(std::string(admin::not_known)),
@@ -78,7 +78,7 @@ admin::Report report_of(const admin::HostFacts& host) {
 base::Result<std::vector<admin::Finding>> findings_on_nodes(const AdminCheckOptions& options,
                                                             const slurm::Client& client,
                                                             const admin::ClusterFacts& cluster,
-                                                            const admin::Report& report) {
+                                                            const admin::HostFindings& report) {
     const std::vector<std::string> wanted = TRY(slurm::expand_hostlist(options.nodes));
     const auto nodes = TRY(cluster.nodes);
     const site::Site site = cluster.site.value_or(site::Site());
@@ -102,7 +102,7 @@ Answer admin_check(const AdminCheckOptions& options) {
         return base::fail("--this-host excludes --cluster and --nodes", "batchai admin check", {},
                           base::ExitCode::usage);
     const admin::HostFacts host = admin::look_at_host();
-    admin::Report report = report_of(host);
+    admin::HostFindings report = report_of(host);
     if (!options.this_host) {
         const slurm::Client client = slurm::Client::interactive();
         const admin::ClusterFacts cluster = admin::look_at_cluster(client);

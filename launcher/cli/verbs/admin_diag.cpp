@@ -63,7 +63,7 @@ base::Result<std::string> installation() {
 
 std::string checks_of_this_host() {
     const admin::HostFacts host = admin::look_at_host();
-    admin::Report checked{.version = BATCHAI_VERSION, .host = host.host, .time = host.time};
+    admin::HostFindings checked{.version = BATCHAI_VERSION, .host = host.host, .time = host.time};
     checked.slurm = host.slurm_version.value_or(std::string(admin::not_known));
     admin::judge_all(admin::host_checks(), host, checked.host, checked.checks);
     return admin::report_text(checked);

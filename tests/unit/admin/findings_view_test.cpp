@@ -19,7 +19,7 @@ using ::testing::SizeIs;
 
 const base::Time noon = *base::from_iso8601("2026-01-01T12:00:00");
 
-Report report(std::string host) {
+HostFindings report(std::string host) {
     return {.version = "1.0",
             .host = std::move(host),
             .slurm = "22.05.8",
@@ -36,17 +36,17 @@ Finding finding(std::string id, std::string host, Severity severity, std::string
             .remedy = "mend it"};
 }
 
-TEST(Report, SurvivesBeingWrittenAndRead) {
-    Report ours = report("n1");
+TEST(HostFindings, SurvivesBeingWrittenAndRead) {
+    HostFindings ours = report("n1");
     ours.checks.push_back(finding("a.b", "n1", Severity::warning, "x"));
-    const auto read = base::from_value<Report>(base::to_value(ours));
+    const auto read = base::from_value<HostFindings>(base::to_value(ours));
     ASSERT_TRUE(read) << read.error().text();
     EXPECT_EQ(read->checks, ours.checks);
     EXPECT_EQ(read->time, ours.time);
 }
 
-TEST(Report, PrintsTheWorstFirstAndTheSameOnSeveralHostsOnce) {
-    Report ours = report("login");
+TEST(HostFindings, PrintsTheWorstFirstAndTheSameOnSeveralHostsOnce) {
+    HostFindings ours = report("login");
     ours.checks = {finding("a.ok", "login", Severity::ok, "fine"),
                    finding("b.bad", "n1", Severity::error, "broken"),
                    finding("b.bad", "n2", Severity::error, "broken"),
@@ -63,7 +63,7 @@ TEST(Report, PrintsTheWorstFirstAndTheSameOnSeveralHostsOnce) {
               "1 error, 1 warning, 0 unknown, 1 ok\n");
 }
 
-TEST(Report, ItsExitCodeIsThatOfMonitoring) {
+TEST(HostFindings, ItsExitCodeIsThatOfMonitoring) {
     EXPECT_EQ(exit_code(Severity::ok), 0);
     EXPECT_EQ(exit_code(Severity::info), 0);
     EXPECT_EQ(exit_code(Severity::warning), 1);
@@ -74,7 +74,7 @@ TEST(Report, ItsExitCodeIsThatOfMonitoring) {
         Severity::warning);
 }
 
-TEST(Report, AGroupSelectsItsChecksAndNoOthers) {
+TEST(HostFindings, AGroupSelectsItsChecksAndNoOthers) {
     const std::vector<Finding> all{finding("plugin.line", "n", Severity::ok, ""),
                                    finding("plugins.x", "n", Severity::ok, ""),
                                    finding("site.file", "n", Severity::ok, "")};
@@ -113,7 +113,7 @@ TEST(Compare, FindsNothingBetweenEqualHosts) {
 }
 
 TEST(Compare, FindsEachDifference) {
-    Report other = report("n1");
+    HostFindings other = report("n1");
     other.version = "0.9";
     other.slurm = "24.11.5";
     other.site_digest = "";
@@ -126,15 +126,15 @@ TEST(Compare, FindsEachDifference) {
 }
 
 TEST(Compare, TakesPatchReleasesOfSlurmForCompatible) {
-    Report other = report("n1");
+    HostFindings other = report("n1");
     other.slurm = "22.05.9";
     const auto findings = compare(report("login"), {other}, noon, noon);
     EXPECT_EQ(of(findings, "nodes.slurm"), Severity::info);
 }
 
 TEST(Compare, WhatIsNotKnownIsNotTheSame) {
-    Report ours = report("login");
-    Report node = report("n1");
+    HostFindings ours = report("login");
+    HostFindings node = report("n1");
     ours.slurm = node.slurm = std::string(not_known);
     ours.site_digest = node.site_digest = std::string(not_known);
     const auto findings = compare(ours, {node}, noon, noon);
@@ -142,22 +142,22 @@ TEST(Compare, WhatIsNotKnownIsNotTheSame) {
     EXPECT_EQ(of(findings, "nodes.site"), Severity::unknown);
 }
 
-TEST(Report, TextOfOthersCannotChangeTheTerminal) {
-    Report ours = report("n1");
+TEST(HostFindings, TextOfOthersCannotChangeTheTerminal) {
+    HostFindings ours = report("n1");
     ours.checks = {finding("a.b", "n1", Severity::ok, "two\nlines and \x1b]0;title\x07")};
     const std::string text = report_text(ours);
     EXPECT_THAT(text, HasSubstr("two lines and \uFFFD]0;title\uFFFD"));
 }
 
-TEST(Report, NamesOfManyHostsAreCutOff) {
-    Report ours = report("login");
+TEST(HostFindings, NamesOfManyHostsAreCutOff) {
+    HostFindings ours = report("login");
     for (int i = 0; i < 20; ++i)
         ours.checks.push_back(finding("a.b", fmt::format("n{}", i), Severity::ok, "fine"));
     EXPECT_THAT(report_text(ours), HasSubstr("n14, n15 and 4 more: fine"));
 }
 
 TEST(Compare, AllowsTheTimeThatTheNodesTook) {
-    Report slow = report("n1");
+    HostFindings slow = report("n1");
     slow.time = noon + seconds(20);
     const auto findings = compare(report("login"), {slow}, noon, noon + seconds(20));
     EXPECT_EQ(of(findings, "nodes.clock"), Severity::ok);

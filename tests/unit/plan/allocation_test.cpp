@@ -8,11 +8,11 @@ namespace batchai::plan {
 
 namespace {
 
-Submission on_cluster(std::string size, std::optional<int> limit) {
-    Submission submission = test_submission();
-    submission.cluster = ClusterView{"nc6", std::move(size), limit};
-    submission.identity.cluster = "nc6";
-    return submission;
+Inputs on_cluster(std::string size, std::optional<int> limit) {
+    Inputs inputs = test_inputs();
+    inputs.cluster = ClusterView{"nc6", std::move(size), limit};
+    inputs.identity.cluster = "nc6";
+    return inputs;
 }
 
 std::string mpi_job(int nodes, int processes) {
@@ -100,7 +100,7 @@ TEST(Allocation, KeepsTheOrderOfNumericPriorities) {
         const auto parsed = job::parse(
             fmt::format(R"({{"$schema": "2018-03-01", "properties": {{{}, "priority": {}}}}})",
                         small_job(), priority));
-        const auto made = make(parsed.spec.value(), parsed.positions, {}, test_submission());
+        const auto made = make(parsed.spec.value(), parsed.positions, {}, test_inputs());
         return made.plan.value().allocation.nice;
     };
     EXPECT_EQ(nice(-1000), 1000);

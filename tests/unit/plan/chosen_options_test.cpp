@@ -17,14 +17,14 @@ using testing::StartsWith;
 
 struct Layers {
     site::Site site;
-    Submission submission = test_submission();
+    Inputs inputs = test_inputs();
     std::string file;  // the inside of "slurm"
 
     // Returns "--name=value" of each option, in the order of sbatch's arguments.
     [[nodiscard]] std::vector<std::string> arguments() const { return sbatch_options(plan()); }
     [[nodiscard]] Plan plan() const {
         const auto made =
-            planned(small_job(fmt::format(R"(, "slurm": {{{}}})", file)), site, submission);
+            planned(small_job(fmt::format(R"(, "slurm": {{{}}})", file)), site, inputs);
         EXPECT_TRUE(made.plan) << faults(made);
         return made.plan.value_or(Plan());
     }
@@ -41,11 +41,11 @@ Layers all_layers() {
     Layers layers;
     layers.site.default_partition = "of-site";
     layers.site.vm_sizes["NC6"].partition = "of-size";
-    layers.submission.cluster = ClusterView{"nc6", "NC6", std::nullopt};
-    layers.submission.slurm.defaults.partition = "of-config";
+    layers.inputs.cluster = ClusterView{"nc6", "NC6", std::nullopt};
+    layers.inputs.slurm.defaults.partition = "of-config";
     layers.file = R"("partition": "of-file")";
-    layers.submission.slurm.flags.partition = "of-flag";
-    layers.submission.slurm.words = {{"partition", "of-words", Origin::sbatch_words}};
+    layers.inputs.slurm.flags.partition = "of-flag";
+    layers.inputs.slurm.words = {{"partition", "of-words", Origin::sbatch_words}};
     return layers;
 }
 
@@ -58,15 +58,15 @@ TEST(ChosenOptions, AreOfTheNearestOrigin) {
         EXPECT_EQ(layers.origin_of("partition"), origin) << value;
     };
     expect("of-words", Origin::sbatch_words);
-    layers.submission.slurm.words.clear();
+    layers.inputs.slurm.words.clear();
     expect("of-flag", Origin::flag);
-    layers.submission.slurm.flags = {};
+    layers.inputs.slurm.flags = {};
     expect("of-file", Origin::job_file);
     layers.file.clear();
     expect("of-config", Origin::user_config);
-    layers.submission.slurm.defaults = {};
+    layers.inputs.slurm.defaults = {};
     expect("of-size", Origin::vm_size);
-    layers.submission.cluster.reset();
+    layers.inputs.cluster.reset();
     expect("of-site", Origin::site);
 }
 
@@ -81,7 +81,7 @@ TEST(ChosenOptions, ReplaceThoseThatSayTheSameInAnotherWay) {
     Layers layers;
     layers.site.vm_sizes["NC6"].gpus = 4;
     layers.site.vm_sizes["NC6"].extra_options = {{"mem-per-cpu", "1G"}};
-    layers.submission.cluster = ClusterView{"nc6", "NC6", std::nullopt};
+    layers.inputs.cluster = ClusterView{"nc6", "NC6", std::nullopt};
     EXPECT_THAT(layers.arguments(), Contains("--gres=gpu:4"));
     layers.file = R"("gpus-per-node": "a100:2", "mem": "64G")";
     EXPECT_THAT(layers.arguments(), IsSupersetOf({"--gpus-per-node=a100:2", "--mem=64G"}));
@@ -96,12 +96,12 @@ TEST(ChosenOptions, MayTakeExclusiveNodesBack) {
     Layers layers;
     EXPECT_THAT(layers.arguments(), Contains("--exclusive"));
     EXPECT_EQ(layers.origin_of("exclusive"), Origin::site);
-    layers.submission.slurm.defaults.exclusive = false;
+    layers.inputs.slurm.defaults.exclusive = false;
     EXPECT_THAT(layers.arguments(), Not(Contains("--exclusive")));
     layers.file = R"("exclusive": true)";
     EXPECT_THAT(layers.arguments(), Contains("--exclusive"));
     EXPECT_EQ(layers.origin_of("exclusive"), Origin::job_file);
-    layers.submission.slurm.words = {{"oversubscribe", "", Origin::sbatch_words}};
+    layers.inputs.slurm.words = {{"oversubscribe", "", Origin::sbatch_words}};
     EXPECT_THAT(layers.arguments(), Not(Contains("--exclusive")));
 }
 
@@ -111,8 +111,8 @@ TEST(ChosenOptions, ReplaceTheCommentTimeAndPriorityOfThePlan) {
     layers.file = R"("comment": "third try")";
     EXPECT_THAT(layers.arguments(), Contains("--comment=third try"));
     EXPECT_THAT(layers.arguments(), Not(Contains(StartsWith("--comment=batchai:"))));
-    layers.submission.slurm.words = {{"nice", "5", Origin::sbatch_words},
-                                     {"time", "9", Origin::sbatch_words}};
+    layers.inputs.slurm.words = {{"nice", "5", Origin::sbatch_words},
+                                 {"time", "9", Origin::sbatch_words}};
     EXPECT_THAT(layers.arguments(), IsSupersetOf({"--nice=5", "--time=9"}));
     EXPECT_THAT(layers.arguments(), Not(Contains("--nice=100")));
 }

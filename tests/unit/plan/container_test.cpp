@@ -75,16 +75,16 @@ TEST(Container, SizesOfSharedMemoryAreDockers) {
 // image sets `image`.
 Made with_variables(std::string_view variables, const std::vector<Variable>& image,
                     const std::map<std::string, std::string>& login, bool in_container = true) {
-    Submission submission = test_submission();
-    submission.login_environment = login;
-    submission.ignore_container = !in_container;
-    submission.image.emplace();
-    submission.image->environment = image;
+    Inputs inputs = test_inputs();
+    inputs.login_environment = login;
+    inputs.ignore_container = !in_container;
+    inputs.image.emplace();
+    inputs.image->environment = image;
     return planned(small_job(fmt::format(
                        R"(, "containerSettings": {{"imageSourceRegistry": {{"image": "x"}}}},
                        "environmentVariables": [{}])",
                        variables)),
-                   {}, submission);
+                   {}, inputs);
 }
 
 TEST(Container, VariablesAreExpandedByTheImagesAndNotByTheHostsOfTheSubmission) {
@@ -127,15 +127,15 @@ TEST(Container, NamesAreNotMissedBeforeTheRegistryWasAsked) {
 }
 
 TEST(Container, WhatTheRegistrySaidIsInThePlan) {
-    Submission submission = test_submission();
+    Inputs inputs = test_inputs();
     image::FrozenImage resolved;
     resolved.digest = "sha256:00";
     resolved.root = "/images/00.squashfs";
     resolved.environment = {{"A", "b"}};
     resolved.entrypoint = {"/entry"};
-    submission.image = resolved;
+    inputs.image = resolved;
     const auto job = small_job(R"(, "containerSettings": {"imageSourceRegistry": {"image": "x"}})");
-    auto made = planned(job, {}, submission);
+    auto made = planned(job, {}, inputs);
     ASSERT_TRUE(made.plan) << faults(made);
     EXPECT_EQ(made.plan->container->image, "x");
     EXPECT_EQ(made.plan->container->root, "/images/00.squashfs");
@@ -143,7 +143,7 @@ TEST(Container, WhatTheRegistrySaidIsInThePlan) {
     EXPECT_TRUE(made.plan->container->entrypoint.empty());
     site::Site site;
     site.image_entrypoint = true;
-    EXPECT_EQ(planned(job, site, submission).plan->container->entrypoint, resolved.entrypoint);
+    EXPECT_EQ(planned(job, site, inputs).plan->container->entrypoint, resolved.entrypoint);
 }
 
 TEST(Container, ShowsWhatTheSiteBindsForEveryone) {

@@ -43,13 +43,13 @@ TEST(Expansion, DoesNotExpandTwice) {
 TEST(Environment, ComesInTheOrderServiceSiteUser) {
     site::Site site;
     site.environment = {{"SITE", "s"}};
-    Submission submission = test_submission();
-    submission.login_environment = {{"PATH", "/usr/bin"}};
+    Inputs inputs = test_inputs();
+    inputs.login_environment = {{"PATH", "/usr/bin"}};
     const auto made = planned(small_job(R"(, "environmentVariables": [
         {"name": "PATH", "value": "$HOME/bin:$PATH"},
         {"name": "MINE", "value": "$SITE-${USER}-$AZ_BATCHAI_OUTPUT_MODEL"}],
         "outputDirectories": [{"id": "MODEL", "pathPrefix": "/nfs"}])"),
-                              site, submission);
+                              site, inputs);
     ASSERT_TRUE(made.plan) << faults(made);
     EXPECT_EQ(value_of(*made.plan, "PATH"), "/home/ada/bin:/usr/bin");
     EXPECT_EQ(value_of(*made.plan, "MINE"),

@@ -25,12 +25,12 @@ Allocation asking(std::string name, std::string value) {
 Made job_with(std::string_view slurm, std::string_view processes = "4") {
     site::Site site;
     site.vm_sizes["BIG"].cpus = 8;
-    Submission submission = test_submission();
-    submission.cluster = ClusterView{"big", "big", std::nullopt};
+    Inputs inputs = test_inputs();
+    inputs.cluster = ClusterView{"big", "big", std::nullopt};
     return planned(fmt::format(R"("nodeCount": 2, "stdOutErrPathPrefix": "/nfs/logs",
         "customMpiSettings": {{"commandLine": "x", "processCount": {}}}, "slurm": {{{}}})",
                                processes, slurm),
-                   site, submission);
+                   site, inputs);
 }
 
 }  // namespace
@@ -77,9 +77,9 @@ TEST(Gpus, ThatSeveralRanksShareCauseAWarningAtTheNumberOfProcesses) {
 }
 
 TEST(Gpus, OfSingleTasksAreSaidToBeHiddenFromTheOtherRanks) {
-    Submission submission = test_submission();
-    submission.slurm.words = {{"gpus-per-task", "1", Origin::sbatch_words}};
-    const auto made = planned(small_job(), {}, submission);
+    Inputs inputs = test_inputs();
+    inputs.slurm.words = {{"gpus-per-task", "1", Origin::sbatch_words}};
+    const auto made = planned(small_job(), {}, inputs);
     ASSERT_TRUE(made.plan) << faults(made);
     EXPECT_THAT(made.plan->notices, testing::Contains(testing::HasSubstr("--gpus-per-task")));
 }

@@ -157,7 +157,7 @@ TEST(Mounts, KeepLogsOfRemoteStorageWhereTheyCanBeFollowed) {
         "customMpiSettings": {{"commandLine": "true"}}, "mountVolumes": {{{}}}}}}})",
                                                with_key()));
     const auto made =
-        make(parsed.spec.value(), parsed.positions, site_with_servers(), test_submission());
+        make(parsed.spec.value(), parsed.positions, site_with_servers(), test_inputs());
     ASSERT_TRUE(made.plan) << faults(made);
     EXPECT_EQ(made.plan->directories.stdouterr_host, "/home/ada/.batchai/jobs/1/stdouterr");
     const auto place = made.plan->place_of(made.plan->directories.stdouterr);
@@ -166,9 +166,9 @@ TEST(Mounts, KeepLogsOfRemoteStorageWhereTheyCanBeFollowed) {
 }
 
 TEST(Mounts, HaveThoseOfTheClusterBelowTheClustersRoot) {
-    auto submission = test_submission();
-    submission.cluster = ClusterView{"nc6", "", {}, volumes_of(share("shared", "data"))};
-    const auto made = planned(job_with(share("own", "data")), {}, submission);
+    auto inputs = test_inputs();
+    inputs.cluster = ClusterView{"nc6", "", {}, volumes_of(share("shared", "data"))};
+    const auto made = planned(job_with(share("own", "data")), {}, inputs);
     ASSERT_TRUE(made.plan) << faults(made);
     ASSERT_EQ(made.plan->mounts.size(), 2U);
     EXPECT_EQ(made.plan->mounts[0].scope, MountScope::cluster);
@@ -180,11 +180,11 @@ TEST(Mounts, HaveThoseOfTheClusterBelowTheClustersRoot) {
 }
 
 TEST(Mounts, NameTheClusterWhoseMountIsAtFault) {
-    auto submission = test_submission();
-    submission.cluster =
+    auto inputs = test_inputs();
+    inputs.cluster =
         ClusterView{"nc6", "", {}, volumes_of(R"("fileServers": [{"fileServer": {"id": "x"},
             "relativeMountPath": "n"}])")};
-    EXPECT_EQ(faults(planned(small_job(), {}, submission)),
+    EXPECT_EQ(faults(planned(small_job(), {}, inputs)),
               "E107 cluster \"nc6\": fileServers 1: this site has no file server \"x\"");
 }
 

@@ -10,16 +10,15 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Submission with_setup(std::string command, std::string prefix,
-                      std::vector<Variable> environment = {}) {
-    Submission submission = test_submission();
-    submission.identity.cluster = "nc6";
-    submission.cluster = ClusterView{.name = "nc6", .vm_size = {}, .node_limit = {}};
-    submission.cluster->setup_task = SetupTask{.command_line = std::move(command),
-                                               .std_out_err_path_prefix = std::move(prefix),
-                                               .std_out_err_path_suffix = "sub/clusters/nc6/uuid",
-                                               .environment = std::move(environment)};
-    return submission;
+Inputs with_setup(std::string command, std::string prefix, std::vector<Variable> environment = {}) {
+    Inputs inputs = test_inputs();
+    inputs.identity.cluster = "nc6";
+    inputs.cluster = ClusterView{.name = "nc6", .vm_size = {}, .node_limit = {}};
+    inputs.cluster->setup_task = SetupTask{.command_line = std::move(command),
+                                           .std_out_err_path_prefix = std::move(prefix),
+                                           .std_out_err_path_suffix = "sub/clusters/nc6/uuid",
+                                           .environment = std::move(environment)};
+    return inputs;
 }
 
 }  // namespace
@@ -36,8 +35,8 @@ TEST(NodeSetup, HasItsVariablesAndItsLogs) {
 }
 
 TEST(NodeSetup, IsDoneAgainIfTheTaskHasChanged) {
-    const auto key = [](const Submission& submission) {
-        return planned(small_job(), {}, submission).plan.value().node_setup.value().key;
+    const auto key = [](const Inputs& inputs) {
+        return planned(small_job(), {}, inputs).plan.value().node_setup.value().key;
     };
     const std::string first = key(with_setup("a", "/nfs"));
     EXPECT_EQ(key(with_setup("a", "/nfs")), first);
@@ -45,7 +44,7 @@ TEST(NodeSetup, IsDoneAgainIfTheTaskHasChanged) {
     EXPECT_NE(key(with_setup("a", "/nfs", {{"X", "1"}})), first);
     // Another job has another temporary directory, which a variable may name.
     const std::vector<Variable> temporary{{"X", "$AZ_BATCHAI_JOB_TEMP"}};
-    Submission other = with_setup("a", "/nfs", temporary);
+    Inputs other = with_setup("a", "/nfs", temporary);
     other.identity.uuid = "ffffffff-4567-89ab-cdef-0123456789ab";
     EXPECT_EQ(key(other), key(with_setup("a", "/nfs", temporary)));
 }

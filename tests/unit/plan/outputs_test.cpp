@@ -81,9 +81,9 @@ TEST(Outputs, RefuseASuffixThatLeavesThePrefix) {
 TEST(Containers, CanBeIgnored) {
     const auto job = job_logging_to(
         "/l", R"(, "containerSettings": {"imageSourceRegistry": {"image": "img:1"}})");
-    Submission submission = test_submission();
-    submission.ignore_container = true;
-    const auto made = planned(job, {}, submission);
+    Inputs inputs = test_inputs();
+    inputs.ignore_container = true;
+    const auto made = planned(job, {}, inputs);
     ASSERT_TRUE(made.plan) << faults(made);
     ASSERT_EQ(made.plan->notices.size(), 1U);
     EXPECT_NE(made.plan->notices[0].find("img:1"), std::string::npos);

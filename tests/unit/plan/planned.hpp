@@ -12,24 +12,24 @@
 
 namespace batchai::plan {
 
-inline Submission test_submission() {
-    Submission submission;
-    submission.identity = {
+inline Inputs test_inputs() {
+    Inputs inputs;
+    inputs.identity = {
         "sub", "group", "space", "exp", "job", "", "0123abcd-4567-89ab-cdef-0123456789ab"};
-    submission.job_directory = "/home/ada/.batchai/jobs/1";
-    submission.user_id = 1000;
-    submission.user_name = "ada";
-    submission.home = "/home/ada";
-    submission.storage_root = "/home/ada/.batchai/storage";
-    return submission;
+    inputs.job_directory = "/home/ada/.batchai/jobs/1";
+    inputs.user_id = 1000;
+    inputs.user_name = "ada";
+    inputs.home = "/home/ada";
+    inputs.storage_root = "/home/ada/.batchai/storage";
+    return inputs;
 }
 
 // Plans a job file of which only the inside of "properties" is given.
 inline Made planned(std::string_view properties, const site::Site& site = {},
-                    const Submission& submission = test_submission()) {
+                    const Inputs& inputs = test_inputs()) {
     const auto parsed = job::parse(fmt::format("{{\"properties\": {{{}}}}}", properties));
     if (!parsed.spec) throw std::runtime_error(parsed.diagnostics.front().message);
-    return make(*parsed.spec, parsed.positions, site, submission);
+    return make(*parsed.spec, parsed.positions, site, inputs);
 }
 
 // A job that has all it needs, and `more`, which starts with a comma.

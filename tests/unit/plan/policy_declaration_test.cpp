@@ -7,9 +7,9 @@ namespace batchai::plan {
 
 // The user's own site.lua need not know the size: slurmctld checks its rules by the admin's.
 TEST(PolicyDeclaration, NamesAVmSizeThatThisSiteLuaDoesNotKnow) {
-    Submission submission = test_submission();
-    submission.cluster = ClusterView{.name = "c", .vm_size = "Standard_NC6", .node_limit = {}};
-    const auto made = planned(small_job(), {}, submission);
+    Inputs inputs = test_inputs();
+    inputs.cluster = ClusterView{.name = "c", .vm_size = "Standard_NC6", .node_limit = {}};
+    const auto made = planned(small_job(), {}, inputs);
     ASSERT_TRUE(made.plan) << faults(made);
     EXPECT_EQ(made.plan->declaration, "vm_size=STANDARD_NC6 image=");
 }

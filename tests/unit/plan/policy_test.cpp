@@ -19,13 +19,12 @@ site::Site site_with_policy() {
     return site;
 }
 
-Submission as(std::string user, std::string vm_size = {}) {
-    Submission submission = test_submission();
-    submission.user_name = std::move(user);
+Inputs as(std::string user, std::string vm_size = {}) {
+    Inputs inputs = test_inputs();
+    inputs.user_name = std::move(user);
     if (!vm_size.empty())
-        submission.cluster =
-            ClusterView{.name = "c", .vm_size = std::move(vm_size), .node_limit = {}};
-    return submission;
+        inputs.cluster = ClusterView{.name = "c", .vm_size = std::move(vm_size), .node_limit = {}};
+    return inputs;
 }
 
 std::string container(std::string_view image) {
@@ -37,8 +36,8 @@ std::string container(std::string_view image) {
 
 TEST(Policy, RefusesTooManyNodesForTheUserAndTheVmSize) {
     const auto site = site_with_policy();
-    const auto nodes = [&](std::string_view count, const Submission& submission) {
-        return faults(planned(small_job({}, count), site, submission));
+    const auto nodes = [&](std::string_view count, const Inputs& inputs) {
+        return faults(planned(small_job({}, count), site, inputs));
     };
     EXPECT_EQ(nodes("4", as("ada")), "");
     EXPECT_EQ(nodes("5", as("ada")),

@@ -39,17 +39,17 @@ std::vector<std::string> recipes() {
 }
 
 // The recipes of the oldest schema have no volumes of their own, but those of their cluster.
-Submission with_cluster() {
-    Submission submission = test_submission();
-    submission.identity.cluster = "nc6";
+Inputs with_cluster() {
+    Inputs inputs = test_inputs();
+    inputs.identity.cluster = "nc6";
     ClusterView cluster{.name = "nc6", .vm_size = "STANDARD_NC6", .node_limit = 2};
     job::AzureFileShare share;
     share.account_name = "mystorageaccount";
     share.azure_file_url = "https://mystorageaccount.file.core.windows.net/external";
     share.relative_mount_path = "external";
     cluster.mount_volumes.azure_file_shares.push_back(share);
-    submission.cluster = cluster;
-    return submission;
+    inputs.cluster = cluster;
+    return inputs;
 }
 
 std::string_view kind_name(StepKind kind) {

@@ -57,9 +57,9 @@ TEST(RetryOfAJob, IsRefusedWhereItCannotWork) {
                                         std::string(place) + R"("}})"))),
                     HasSubstr("E119 \"directory\" must be on storage that all nodes share"))
             << place;
-    Submission submission = test_submission();
-    submission.slurm.words = {{.name = "no-requeue"}};
-    EXPECT_THAT(faults(planned(with(R"({"on": ["75"]})"), {}, submission)),
+    Inputs inputs = test_inputs();
+    inputs.slurm.words = {{.name = "no-requeue"}};
+    EXPECT_THAT(faults(planned(with(R"({"on": ["75"]})"), {}, inputs)),
                 HasSubstr("E119 \"retry\" and --no-requeue contradict each other"));
 }
 
@@ -100,9 +100,9 @@ TEST(CheckpointOfAJob, IsANoticeToTheBatchScript) {
 
 TEST(CheckpointOfAJob, IsRefusedBesideASignalOfTheUsersOwn) {
     const std::string file = small_job(R"(, "checkpoint": {"before": "PT5M"})");
-    Submission submission = test_submission();
-    submission.slurm.words = {{.name = "signal", .value = "USR1@60"}};
-    EXPECT_EQ(faults(planned(file, {}, submission)),
+    Inputs inputs = test_inputs();
+    inputs.slurm.words = {{.name = "signal", .value = "USR1@60"}};
+    EXPECT_EQ(faults(planned(file, {}, inputs)),
               "E119 \"checkpoint\" and --signal contradict each other");
     const auto at_door =
         options_at_door(*planned(file).plan, Door::sbatch, {{"signal", "USR1@60"}}, "job.json");

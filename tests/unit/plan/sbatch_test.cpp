@@ -20,7 +20,7 @@ using testing::StartsWith;
 
 TEST(Sbatch, AsksForNothingThatThePlanDoesNotSay) {
     Plan plan;
-    plan.identity = test_submission().identity;
+    plan.identity = test_inputs().identity;
     plan.directories.job_directory = "/j/100%";
     EXPECT_THAT(sbatch_options(plan),
                 ElementsAre("--job-name=job",
@@ -66,7 +66,7 @@ TEST(Sbatch, PutsTheSitesOwnOptionsLast) {
 
 TEST(Sbatch, ScriptHandsItsWordsToTheLauncherUnharmed) {
     Plan plan;
-    plan.identity = test_submission().identity;
+    plan.identity = test_inputs().identity;
     plan.identity.job = "a\n#SBATCH --evil";
     plan.directories.plan_directory = "/j/it's $HOME; false";
     const std::string script = batch_script(plan, "/usr/bin/printf", "abc");

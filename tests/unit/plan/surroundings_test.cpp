@@ -12,11 +12,11 @@ namespace {
 
 using testing::HasSubstr;
 
-Submission submitted_in(const std::string& directory) {
-    Submission submission = test_submission();
-    submission.working_directory = directory;
-    submission.file_directory = directory;
-    return submission;
+Inputs submitted_in(const std::string& directory) {
+    Inputs inputs = test_inputs();
+    inputs.working_directory = directory;
+    inputs.file_directory = directory;
+    return inputs;
 }
 
 std::string horovod(const std::string& script, const std::string& more) {

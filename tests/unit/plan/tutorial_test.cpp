@@ -23,21 +23,21 @@ TEST(Tutorial, PlansExactlyThis) {
                                            parsed.positions)
                     .empty());
 
-    Submission submission = test_submission();
-    submission.identity = {"00000000-0000-0000-0000-000000000000",
-                           "batchai.horovod",
-                           "batchaidev",
-                           "cifar",
-                           "cifar_distributed",
-                           "nc6cluster",
-                           "f0e1d2c3-b4a5-4697-8877-665544332211"};
-    submission.cluster = ClusterView{"nc6cluster", "Standard_NC6", 4};
-    submission.ignore_container = true;
+    Inputs inputs = test_inputs();
+    inputs.identity = {"00000000-0000-0000-0000-000000000000",
+                       "batchai.horovod",
+                       "batchaidev",
+                       "cifar",
+                       "cifar_distributed",
+                       "nc6cluster",
+                       "f0e1d2c3-b4a5-4697-8877-665544332211"};
+    inputs.cluster = ClusterView{"nc6cluster", "Standard_NC6", 4};
+    inputs.ignore_container = true;
     site::Site site;
     site.vm_sizes["STANDARD_NC6"] = {"gpu", "", "gpu:1", 6, 1, {}};
     site.environment = {{"OMP_NUM_THREADS", "6"}};
 
-    const auto made = make(*parsed.spec, parsed.positions, site, submission);
+    const auto made = make(*parsed.spec, parsed.positions, site, inputs);
     ASSERT_TRUE(made.plan) << job::render_all(made.diagnostics, "tutorial.json", *text);
     EXPECT_TRUE(made.diagnostics.empty());
     const std::string golden = data + "/tutorial.plan.json";
