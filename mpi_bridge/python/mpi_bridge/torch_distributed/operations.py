@@ -16,13 +16,22 @@ import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
+from .. import engine
 from ..engine import Kind
 from . import sparse
 from .naming import Naming
-from .pending import NO_BYTES, Pending, as_bytes, split_like, whole_of
+from .pending import (
+    NO_BYTES,
+    Pending,
+    as_bytes,
+    is_waited_for,
+    signature_of,
+    split_like,
+    whole_of,
+)
 from .reductions import is_xor, reducible, reduction_of, xor_of
 from .staging import Staging
-from .work import Completer, EngineWork, OwnCompleter
+from .work import DONE, Completer, EngineWork, OwnCompleter
 from .works import WorksInFlight
 
 _ALLREDUCE = c10d.AllreduceOptions()
@@ -89,7 +98,12 @@ class Operations:
 
     def allreduce_coalesced(self, tensors: list[torch.Tensor], opts: Any = _ALLREDUCE) -> dist.Work:
         """Reduce the tensors in place."""
-        pending = Pending(self, tensors)
+        if len(tensors) == 1 and self._can_run_now(tensors[0], opts) and not is_xor(opts.reduceOp):
+            reduction = reduction_of(opts.reduceOp, tensors[0].dtype)
+            flat = reducible(tensors[0].detach(), reduction)
+            self._run_now(Kind.ALLREDUCE, flat, op=reduction.op, prescale=reduction.prescale)
+            return DONE
+        pending = Pending(self, tensors, opts)
         for tensor in tensors:
             if tensor.layout is not torch.strided:
                 sparse.submit(pending, tensor, opts.reduceOp, self.size())
@@ -105,7 +119,7 @@ class Operations:
     def reduce(self, tensors: list[torch.Tensor], opts: Any = _REDUCE) -> dist.Work:
         """Reduce to the root, in place there."""
         (tensor,) = tensors
-        pending = Pending(self, tensors)
+        pending = Pending(self, tensors, opts)
         is_root = opts.rootRank == self._group_rank
         if is_xor(opts.reduceOp):
             self._xor_all(pending, tensor, tensor if is_root else None)
@@ -136,7 +150,7 @@ class Operations:
         opts: Any = _REDUCE_SCATTER,
     ) -> dist.Work:
         """Do the same for each pair of tensors."""
-        pending = Pending(self, outputs)
+        pending = Pending(self, outputs, opts)
         for output, source in zip(outputs, inputs):
             if source.numel() != output.numel() * self.size():
                 raise ValueError(
@@ -165,7 +179,7 @@ class Operations:
         opts: Any = _REDUCE_SCATTER,
     ) -> dist.Work:
         """Reduce lists with a tensor for each rank, and leave each rank its own."""
-        pending = Pending(self, outputs)
+        pending = Pending(self, outputs, opts)
         for output, parts in zip(outputs, inputs):
             self._require_one_each("reduce_scatter", parts)
             flat = [part.detach().reshape(-1) for part in parts]
@@ -215,7 +229,7 @@ class Operations:
 
     def broadcast(self, tensors: list[torch.Tensor], opts: Any = _BROADCAST) -> dist.Work:
         """Overwrite the tensors with the root's."""
-        pending = Pending(self, tensors)
+        pending = Pending(self, tensors, opts)
         for tensor in tensors:
             flat = as_bytes(pending.in_place(tensor))
             pending.submit(Kind.BROADCAST, flat, flat, root=self._members[opts.rootRank])
@@ -231,7 +245,7 @@ class Operations:
         self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = _ALLGATHER
     ) -> dist.Work:
         """Do the same for each pair of tensors."""
-        pending = Pending(self, outputs)
+        pending = Pending(self, outputs, opts)
         for output, source in zip(outputs, inputs):
             if output.numel() != source.numel() * self.size():
                 raise ValueError(
@@ -259,7 +273,7 @@ class Operations:
         opts: Any = _ALLGATHER,
     ) -> dist.Work:
         """Give every rank a list of all ranks' tensors, whose shapes may differ."""
-        pending = Pending(self, [tensor for parts in outputs for tensor in parts])
+        pending = Pending(self, [tensor for parts in outputs for tensor in parts], opts)
         for parts, source in zip(outputs, inputs):
             self._require_one_each("all_gather", parts)
             whole = whole_of(parts, source)
@@ -290,7 +304,7 @@ class Operations:
         is_root = opts.rootRank == self._group_rank
         if is_root:
             self._require_one_each("gather", parts)
-        pending = Pending(self, parts)
+        pending = Pending(self, parts, opts)
         send = as_bytes(source.detach().contiguous())
         splits = [0] * self.size()
         splits[opts.rootRank] = send.numel()
@@ -317,7 +331,7 @@ class Operations:
             self._require_one_each("scatter", parts)
             parts = self._engine_order(parts)
             splits = [part.numel() * part.element_size() for part in parts]
-        pending = Pending(self, outputs)
+        pending = Pending(self, outputs, opts)
         send = torch.cat([as_bytes(part.detach().contiguous()) for part in parts] or [NO_BYTES])
         pending.submit(Kind.ALLTOALL, send, as_bytes(pending.target(output)), splits=splits)
         return pending.work()
@@ -344,7 +358,7 @@ class Operations:
         if self._is_ascending:
             send = as_bytes(input.detach().contiguous())
             row_bytes = send.numel() // input.shape[0] if input.shape[0] else 0
-            pending = Pending(self, [output])
+            pending = Pending(self, [output], opts)
             pending.submit(
                 Kind.ALLTOALL,
                 send,
@@ -366,7 +380,7 @@ class Operations:
         """Send each rank one of `inputs`."""
         self._require_one_each("all_to_all", inputs)
         self._require_one_each("all_to_all", outputs)
-        pending = Pending(self, result or outputs)
+        pending = Pending(self, result or outputs, opts)
         inputs, outputs = self._engine_order(inputs), self._engine_order(outputs)
         whole = whole_of(outputs, inputs[0])
         pieces = [as_bytes(part.detach().contiguous()) for part in inputs]
@@ -382,7 +396,7 @@ class Operations:
 
     def barrier(self, opts: Any = _BARRIER) -> dist.Work:
         """Complete when every rank has entered it."""
-        pending = Pending(self, [])
+        pending = Pending(self, [], opts)
         # Only a barrier can be given a timeout of its own.
         if opts.timeout.total_seconds() > 0:
             pending.limit = opts.timeout.total_seconds()
@@ -421,6 +435,22 @@ class Operations:
         if earlier is not None:
             earlier.complete()
         return name
+
+    def _can_run_now(self, tensor: torch.Tensor, opts: Any) -> bool:
+        """Tell whether an operation on this tensor can be run before its function returns."""
+        return (
+            is_waited_for(opts)
+            and tensor.is_cpu
+            and tensor.layout is torch.strided
+            and tensor.is_contiguous()
+            and self._limit is None
+            and self._coalesced is None
+        )
+
+    def _run_now(self, kind: Kind, tensor: torch.Tensor, **options: Any) -> None:
+        """Submit an operation in place, and wait for it, in one native call."""
+        name = self._next_name(signature_of(kind, tensor, options))
+        engine.call(kind, tensor, tensor, name=name, process_set=self._process_set, **options)
 
     def _place_for(self, name: str, flat: torch.Tensor) -> torch.Tensor | None:
         """Return the shared memory in which to make the allreduce, or None."""

@@ -7,7 +7,7 @@ in another order than the engine's) are copied to their place when the operation
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Callable
 
 import torch
@@ -20,16 +20,30 @@ if TYPE_CHECKING:
     from .operations import Operations
 
 
+def is_waited_for(opts: Any) -> bool:
+    """Tell whether torch waits for the operation as soon as it has been started."""
+    # Older versions of torch do not say.
+    return not getattr(opts, "asyncOp", True)
+
+
+def signature_of(kind: Kind, send: Any, options: Mapping[str, Any]) -> Hashable:
+    """Return the properties of an operation that are equal on all ranks."""
+    varies = kind in (Kind.ALLGATHER, Kind.ALLTOALL)
+    layout = None if send is None or varies else (send.dtype, send.numel())
+    return kind, layout, options.get("op"), options.get("root")
+
+
 class Pending:
     """Collects the operations, and what is to be done with their results."""
 
-    def __init__(self, group: Operations, result: list[torch.Tensor]) -> None:
+    def __init__(self, group: Operations, result: list[torch.Tensor], opts: Any) -> None:
         self._group = group
         self._result = result
         self._names: list[str] = []
         self._handles: list[Handle] = []
         self._streams: dict[torch.device, int] = {}
         self._finish: list[Callable[[], None]] = []
+        self._is_waited_for = is_waited_for(opts)
         self.limit = group._limit  # the timeout in seconds, or None
 
     def in_place(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -60,16 +74,9 @@ class Pending:
         """Hand an operation to the engine; its handle is released with the Work."""
         if send is not None and send.is_cuda:
             options["stream"] = self._note_stream(send.device)
-        varies = kind in (Kind.ALLGATHER, Kind.ALLTOALL)
-        # These properties are equal on all ranks.
-        signature = (
-            kind,
-            None if send is None or varies else (send.dtype, send.numel()),
-            options.get("op"),
-            options.get("root"),
-        )
-        name = self._group._next_name(signature, self._names)
-        if kind == Kind.ALLREDUCE:
+        name = self._group._next_name(signature_of(kind, send, options), self._names)
+        # Where the caller waits, nothing goes on beside the reduction, and the copies do not pay.
+        if kind == Kind.ALLREDUCE and not self._is_waited_for:
             place = self._group._place_for(name, send)
             if place is not None:
                 place.copy_(send)
@@ -79,7 +86,13 @@ class Pending:
                 send = recv = place
         self._names.append(name)
         handle = engine.submit(
-            kind, send, recv, name=name, process_set=self._group._process_set, **options
+            kind,
+            send,
+            recv,
+            name=name,
+            process_set=self._group._process_set,
+            waited_for=self._is_waited_for,
+            **options,
         )
         self._handles.append(handle)
         return handle

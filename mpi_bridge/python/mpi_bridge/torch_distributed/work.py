@@ -250,6 +250,29 @@ class EngineWork(dist.Work):
         self._end_of_future.set_result(self._result)
 
 
+class _WorkThatIsDone(dist.Work):
+    """Stands for an operation that was over before its function returned."""
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """Return at once."""
+        return True
+
+    def synchronize(self) -> None:
+        """Return at once."""
+
+    def is_completed(self) -> bool:
+        """Return True."""
+        return True
+
+    def is_success(self) -> bool:
+        """Return True."""
+        return True
+
+
+DONE = _WorkThatIsDone()
+"""What is returned to a caller that only waits for it."""
+
+
 class WorkOfSeveral(dist.Work):
     """Several Works that torch sees as one: what was started between two calls."""
 
