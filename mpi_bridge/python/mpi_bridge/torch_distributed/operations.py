@@ -289,8 +289,9 @@ class Operations:
         inputs: list[torch.Tensor],
         opts: Any = _ALLGATHER,
     ) -> dist.Work:
-        """Gather each of the tensors."""
-        return self.allgather(outputs, inputs, opts)
+        """Give every rank a list of all ranks' lists of tensors."""
+        self._require_one_each("all_gather_coalesced", outputs)
+        return self.allgather([list(each) for each in zip(*outputs)], inputs, opts)
 
     def gather(
         self,

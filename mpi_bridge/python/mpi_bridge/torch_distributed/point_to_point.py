@@ -109,13 +109,22 @@ class PointToPoint(Operations):
     def monitored_barrier(
         self, timeout: Any = None, wait_all_ranks: bool = False, **options: Any
     ) -> None:
-        """Wait for all members. Member 0 names those that do not come in time."""
-        # A Backend is given options, a ProcessGroup a time.
+        """Wait for all members. Member 0 names those that do not come in time.
+
+        Scripts look for words of Gloo's errors, which those of this function have, too.
+        """
+        # A Backend is given options, a ProcessGroup a time. A negative time is not set.
         given = options.get("timeout", getattr(timeout, "timeout", timeout))
-        seconds = given.total_seconds() if isinstance(given, timedelta) else float(given or 0)
+        given = -1.0 if given is None else given
+        seconds = given.total_seconds() if isinstance(given, timedelta) else float(given)
         wait_all_ranks = options.get("waitAllRanks", wait_all_ranks)
         self._barriers += 1
-        deadline = time.monotonic() + seconds if seconds > 0 else None
+        deadline = time.monotonic() + seconds if seconds >= 0 else None
+        if seconds == 0 and self._group_rank == 0:
+            raise RuntimeError(
+                f"Rank {self._members[0]} timed out in monitoredBarrier of group {self._name}: "
+                "its timeout is 0"
+            )
         if self._group_rank == 0:
             self._await_everybody(deadline, seconds, wait_all_ranks)
         else:
@@ -135,11 +144,11 @@ class PointToPoint(Operations):
                 if not all_ranks:
                     break
         if missing:
-            ranks = ", ".join(str(rank) for rank in missing)
-            more = "" if all_ranks else " (the first one that is missing)"
+            ranks = f"Rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}"
+            more = "" if all_ranks else ", and perhaps others"
             raise RuntimeError(
-                f"monitored_barrier of group {self._name}: rank {ranks}{more} did not reach it "
-                f"within {seconds:g} s"
+                f"{ranks} failed to pass monitoredBarrier of group {self._name} within "
+                f"{seconds:g} s{more}"
             )
         answers = [self._signal(member, False) for member in range(1, self.size())]
         for answer in answers:
@@ -151,8 +160,10 @@ class PointToPoint(Operations):
         if _finish(report, deadline) and _is_done(answer, deadline):
             return
         raise RuntimeError(
-            f"monitored_barrier of group {self._name}: rank {self._members[0]} did not say within "
-            f"{seconds:g} s that all ranks have reached it; its error names those that have not"
+            f"Rank {self._members[self._group_rank]} successfully reached monitoredBarrier, but "
+            f"received errors while waiting for send/recv from rank {self._members[0]}: it did not "
+            f"say within {seconds:g} s that all ranks of group {self._name} have come; its error "
+            "names those that have not"
         )
 
 

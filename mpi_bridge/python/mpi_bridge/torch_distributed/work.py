@@ -96,8 +96,9 @@ class EngineWork(dist.Work):
                 handle.wait_only(max(deadline - time.monotonic(), 0.001))
             except CollectiveTimeoutError as error:
                 raise CollectiveTimeoutError(
-                    f"group {self._completer.name}: an operation was not done within {seconds:g} s "
-                    f"and goes on; a rank is late, stuck or did not call it ({error})"
+                    f"group {self._completer.name}: Timed out waiting {1000 * seconds:.0f}ms for "
+                    "an operation, which goes on; a rank is late, stuck or did not call it "
+                    f"({error})"
                 ) from None
             except Exception:
                 # complete() keeps this error.

@@ -234,6 +234,16 @@ def check_messages_to_oneself():
     check.equal(text, "itself" in text, True)
 
 
+def check_lists_of_tensors_are_gathered_by_rank():
+    shapes = [(2, 2), (1,), (3,)]
+    inputs = [torch.full(shape, float(RANK + 10 * place)) for place, shape in enumerate(shapes)]
+    outputs = [[torch.zeros(shape) for shape in shapes] for _ in range(SIZE)]
+    dist.all_gather_coalesced(outputs, inputs)
+    for rank, of_rank in enumerate(outputs):
+        for place, tensor in enumerate(of_rank):
+            check.equal("gathered", tensor, torch.full(shapes[place], float(rank + 10 * place)))
+
+
 def check_monitored_barrier():
     dist.monitored_barrier()
     dist.monitored_barrier(GLOO)
@@ -242,12 +252,16 @@ def check_monitored_barrier():
         text = check.raises(
             RuntimeError, lambda: dist.monitored_barrier(timeout=limit, wait_all_ranks=True)
         )
-        missing = f"rank {', '.join(map(str, range(1, SIZE)))} did not reach it"
+        ranks = "Ranks" if SIZE > 2 else "Rank"
+        missing = f"{ranks} {', '.join(map(str, range(1, SIZE)))} failed to pass monitoredBarrier"
         check.equal(text, missing in text, True)
+        text = check.raises(RuntimeError, lambda: dist.monitored_barrier(timeout=timedelta(0)))
+        check.equal(text, "Rank 0 timed out in monitoredBarrier" in text, True)
     dist.barrier()
     if RANK != 0:
         limit = timedelta(milliseconds=20)
         text = check.raises(RuntimeError, lambda: dist.monitored_barrier(timeout=limit))
-        check.equal(text, "rank 0 did not say" in text, True)
+        check.equal(text, f"Rank {RANK} successfully reached monitoredBarrier" in text, True)
+        check.raises(RuntimeError, lambda: dist.monitored_barrier(timeout=limit))
     # What came too late does not count here.
     dist.monitored_barrier()
