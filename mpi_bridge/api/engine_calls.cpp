@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "api/with_engine.hpp"
+#include "core/fork_guard.hpp"
 #include "core/interruption.hpp"
 #include "gpu/cuda/library.hpp"
 #include "gpu/nccl/library.hpp"
@@ -80,6 +81,7 @@ mpib_status mpib_wait(mpib_handle handle, double seconds) {
 }
 
 void mpib_set_wait_hook(mpib_wait_hook hook, void* context) {
+    if (mpi_bridge::in_forked_child()) return;
     mpi_bridge::Interruption::set_hook(hook, context);
 }
 

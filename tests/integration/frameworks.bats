@@ -59,28 +59,36 @@ run_ids() { sed -n 's/.*, run \([^,]*\),.*/\1/p' <<< "$1" | sort -u; }
     [[ $status -eq 0 && $output == *"rank 0/1 local 0/1 group 0/1 on h1: sum 1, run None, elastic False"* ]]
 }
 
-# Breaks when torchrun cannot listen on the port that the launcher holds, or when its workers pass for
-# ranks of the launcher's PMIx where mpi_bridge is loaded.
-@test "torchrun in one task per node starts its workers on all nodes" {
+# run_torchrun NAME ARGUMENTS…: torchrun in one task on each of two nodes; $workers is what they say.
+run_torchrun() {
     # shellcheck disable=SC2016 # for the job
     job 2 "env OMP_NUM_THREADS=1 PYTHONPATH=$PREFIX/lib/batchai/python PYTHONDONTWRITEBYTECODE=1 \
         ${PYTHON%/*}/torchrun "'--nnodes=2 --nproc-per-node=2 --rdzv-backend=c10d \
         --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT --rdzv-id=$SLURM_JOB_ID '"\
-        $HOME_DIR/torch_env.py --with-the-package"
-    create torchrun job.json
-    run batchai job wait --name torchrun
-    echo "$output"
-    local code=$status
-    run batchai job file stream --job torchrun --file-name stdout.txt
-    echo "$output"
+        $HOME_DIR/torch_env.py ${*:2}"
+    create "$1" job.json
+    local code=0 rank
+    batchai job wait --name "$1" || code=$?
+    workers=$(batchai job file stream --job "$1" --file-name stdout.txt)
+    echo "$workers"
     [[ $code -eq 0 ]]
-    local rank
     for rank in 0 1 2 3; do
         # Which node becomes torchrun's first is its own choice.
-        [[ $output =~ "rank $rank/4 local $((rank % 2))/2 group $((rank / 2))/2 on h"[12]": sum 15," ]]
+        [[ $workers =~ "rank $rank/4 local $((rank % 2))/2 group $((rank / 2))/2 on h"[12]": sum 15," ]]
     done
-    lines_are 1 "$(run_ids "$output")"
-    [[ $(run_ids "$output") =~ ^[0-9]+$ ]]
+}
+
+# Breaks when torchrun cannot listen on the port that the launcher holds, or when its workers pass for
+# ranks of the launcher's PMIx where mpi_bridge is loaded.
+@test "torchrun in one task per node starts its workers on all nodes" {
+    run_torchrun torchrun --with-the-package
+    lines_are 1 "$(run_ids "$workers")"
+    [[ $(run_ids "$workers") =~ ^[0-9]+$ ]]
+}
+
+# Breaks when workers of torchrun on several nodes do not find each other in its store.
+@test "workers of torchrun reduce over mpi_bridge" {
+    run_torchrun over --over-the-package
 }
 
 # Breaks when the coordinator cannot listen on the port that is held, or another address is taken.

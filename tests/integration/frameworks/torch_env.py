@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Adds up one number of each rank through init_process_group's default, env://.
 
-With --with-the-package, mpi_bridge is loaded as well, and gloo is still the backend.
+With --with-the-package, mpi_bridge is loaded as well, and gloo is still the backend; with
+--over-the-package, mpi_bridge is the backend.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-if "--with-the-package" in sys.argv:
+if {"--with-the-package", "--over-the-package"} & set(sys.argv):
     import mpi_bridge.torch_distributed  # noqa: F401
+BACKEND = "mpi_bridge" if "--over-the-package" in sys.argv else "gloo"
 
 
 def main() -> None:
     """Print what the ranks have in total, and who this rank is."""
-    dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+    dist.init_process_group(BACKEND, timeout=timedelta(seconds=60))
     rank, size = dist.get_rank(), dist.get_world_size()
     # A power of two for each rank: the sum tells whether each of them was there once.
     total = torch.tensor([2**rank])

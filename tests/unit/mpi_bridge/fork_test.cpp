@@ -98,6 +98,7 @@ TEST_F(ForkTest, EveryCallInAChildSaysThatTheLibraryDoesNotWorkThere) {
         counters.struct_bytes = sizeof counters;
         const std::vector<mpib_status> statuses = {
             mpib_init(),
+            mpib_init_with(nullptr),
             mpib_allreduce(&value, &value, 1, MPIB_FLOAT32, MPIB_SUM),
             mpib_broadcast(&value, 4, 0),
             mpib_allgather(&value, &value, 4),
