@@ -103,6 +103,7 @@ Outcome<Topology> topology_of(const mpib_meeting& meeting, Deadline deadline) {
     for (int rank = 0; rank < meeting.size; ++rank)
         ranks_of_host[hosts[static_cast<std::size_t>(rank)]].push_back(rank);
     std::vector<std::vector<int>> lists;
+    lists.reserve(ranks_of_host.size());
     for (auto& [host, ranks] : ranks_of_host)
         lists.push_back(std::move(ranks));
     return make_topology(meeting.rank, std::move(lists));
