@@ -22,8 +22,7 @@ constexpr std::string_view software_key = "/properties/software";
 // fault.
 std::string directory(Planning& planning, std::string_view key, const std::string& text) {
     const std::string pointer = fmt::format("{}/{}", software_key, key);
-    const std::string path =
-        normalized(planning.expand(below_home(text, planning.inputs.home), pointer));
+    std::string path = normalized(planning.expand(below_home(text, planning.inputs.home), pointer));
     if (path.starts_with('/') && !has_parent_component(path)) return path;
     planning.findings.add(
         Finding::bad_software, pointer,

@@ -81,6 +81,7 @@ base::Result<store::ArrayRun> run_tasks_again(const store::Store& store,
                                               const store::Job& job,
                                               const std::vector<status::TaskView>& tasks) {
     std::vector<int> numbers;
+    numbers.reserve(tasks.size());
     for (const status::TaskView& task : tasks)
         numbers.push_back(task.number);
     const record::JobFiles files = store.job_files(job.key);

@@ -175,7 +175,7 @@ class Unpacker {
 base::Result<Unpacked> unpack(const UnpackPlace& place, const TarReader::Source& source,
                               const std::function<void(const std::string&)>& remark,
                               const std::function<void(std::uint64_t)>& told) {
-    const auto out = Unpacker(place, source, remark, told).run();
+    auto out = Unpacker(place, source, remark, told).run();
     // What follows the end pads the last record of the stream.
     while (out && out->complete && !source().empty()) {
     }
