@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "bootstrap/bootstrap.hpp"
+#include "core/this_host.hpp"
 
 namespace mpi_bridge {
 namespace {
@@ -55,13 +54,9 @@ Outcome<std::vector<Value>> exchange(const mpib_meeting& meeting, std::span<cons
 // What the ranks that can share memory have in common: the kernel, the host's name, and the file
 // system of shared memory, which containers of one host may have each for themselves.
 std::string own_host() {
-    std::string boot;
-    std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-    char name[256] = "";
-    (void)gethostname(name, sizeof name - 1);
     struct stat memory {};
     const bool has_memory = stat("/dev/shm", &memory) == 0;
-    return boot + " " + name + " " + (has_memory ? std::to_string(memory.st_dev) : "");
+    return boot_id() + " " + host_name() + " " + (has_memory ? std::to_string(memory.st_dev) : "");
 }
 
 class MeetingBootstrap final : public Bootstrap {

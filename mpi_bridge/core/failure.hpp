@@ -30,6 +30,7 @@
 //   environment_overlay.hpp  adds variables for a time
 //   log.hpp                  lines on standard error
 //   process_stat.hpp         what the kernel says about a process
+//   this_host.hpp            what tells this host from others
 //   settle.hpp               waits while Slurm may still be starting tasks on other nodes
 //   sha256.hpp               SHA-256
 //   random_bytes.hpp         random bytes from the kernel

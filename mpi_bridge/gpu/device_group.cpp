@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "core/environment.hpp"
+#include "core/this_host.hpp"
 #include "gpu/cuda/queue.hpp"
 #include "gpu/nccl/group.hpp"
 #include "gpu/nccl/library.hpp"
@@ -31,8 +31,8 @@ void copy_text(std::array<char, Size>& to, std::string_view text) {
 Outcome<DeviceCard> own_card(const DeviceGroupOptions& options, const CudaDevice* device) {
     DeviceCard card;
     card.wanted_path = static_cast<int>(options.path);
-    std::string boot;
-    if (!std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot)) {
+    const std::string boot = boot_id();
+    if (boot.empty()) {
         return fail(MPIB_ERROR_INTERNAL, fmt::format("{}, rank {}: cannot read "
                                                      "/proc/sys/kernel/random/boot_id",
                                                      options.name, options.rank));

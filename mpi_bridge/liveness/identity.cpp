@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "liveness/identity.hpp"
 
-#include <array>
 #include <climits>
 #include <cstring>
 
 #include <unistd.h>
 
 #include "core/process_stat.hpp"
+#include "core/this_host.hpp"
 
 namespace mpi_bridge {
 namespace {
@@ -23,8 +23,7 @@ struct Head {
 
 RankIdentity RankIdentity::own() {
     RankIdentity identity;
-    std::array<char, HOST_NAME_MAX + 1> name{};
-    if (gethostname(name.data(), name.size() - 1) == 0) identity.host = name.data();
+    identity.host = host_name();
     identity.process = getpid();
     if (const auto text = read_process_stat("self")) {
         if (const auto stat = parse_process_stat(*text)) identity.start = stat->start;

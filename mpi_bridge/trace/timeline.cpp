@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/timeline.hpp"
 
-#include <array>
 #include <chrono>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -16,6 +14,7 @@
 
 #include "core/log.hpp"
 #include "core/quiet_thread.hpp"
+#include "core/this_host.hpp"
 #include "trace/timeline_file.hpp"
 #include "trace/timeline_text.hpp"
 
@@ -28,24 +27,12 @@ constexpr std::chrono::milliseconds period{200};
 // The size of each of the two buffers: some 60,000 events, more than a step of a large model makes.
 constexpr std::size_t queue_bytes = std::size_t{8} << 20;
 
-std::string host_name() {
-    std::array<char, 256> name{};
-    if (gethostname(name.data(), name.size() - 1) != 0) return "unknown host";
-    return name.data();
-}
-
-std::string boot_id() {
-    std::ifstream file("/proc/sys/kernel/random/boot_id");
-    std::string id;
-    std::getline(file, id);
-    return id;
-}
-
 TimelineOrigin origin_here(int rank, int size) {
     TimelineOrigin origin;
     origin.rank = rank;
     origin.size = size;
     origin.host = host_name();
+    if (origin.host.empty()) origin.host = "unknown host";
     origin.boot = boot_id();
     // The two clocks are read one after the other; of several readings the closest pair is used.
     auto nearest = Clock::duration::max();
