@@ -61,12 +61,6 @@ class ForkedError(NotInitializedError):
     status = 8
 
 
-class InterruptedError(MpiBridgeError):
-    """A signal handler has ended a wait; it is raised only if the handler's exception is lost."""
-
-    status = 9
-
-
 class LibraryNotFoundError(ImportError):
     """libmpi_bridge could not be loaded; the text names every place that was tried."""
 

@@ -155,9 +155,7 @@ class Handle(InFlight):
         If a signal has ended the last wait for it, do not wait: the name stays in use, and the
         buffers are kept.
         """
-        if self._is_left and self._number and not self.poll():
-            self._number, kept, self._kept = 0, self._kept, None
-            world.keep_until_init(kept, self._session)
+        if self._was_left_behind():
             return
         if not self._is_ordered and self._number:
             # Without it, the device could still use buffers that are given back to an allocator.
@@ -165,6 +163,16 @@ class Handle(InFlight):
                 self._wait(0)
         self._keep_until_finished()
         super().release()
+
+    def _was_left_behind(self) -> bool:
+        """Give up an operation whose last wait a signal has ended; tell whether it still runs."""
+        if not self._is_left or not self._number or self._session != world.session():
+            return False
+        if native.functions().mpib_poll(self._number) != 0:
+            return False
+        self._number, kept, self._kept = 0, self._kept, None
+        world.keep_until_init(kept, self._session)
+        return True
 
     def _keep_until_finished(self) -> None:
         """Before the release: the device may use the buffers for longer than the handle lives."""
@@ -181,6 +189,8 @@ class Handle(InFlight):
         if is_finalizing():
             return
         number = getattr(self, "_number", 0)
+        if number and self._was_left_behind():
+            return
         if number and getattr(self, "stream", None) is not None:
             if not self._is_ordered and self._session == world.session():
                 self._may_run_on = native.functions().mpib_wait(number, 0.0) != 0

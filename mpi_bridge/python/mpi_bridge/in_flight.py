@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Callable
 
-from . import native, world
+from . import native, signals, world
 from .errors import InvalidArgumentError
 
 
@@ -56,8 +56,11 @@ class InFlight:
         number, self._number = getattr(self, "_number", 0), 0
         if number == 0:
             return
+        status = 0
         if self._session == world.session():
-            release = getattr(native.functions(), f"{self._prefix}_release")
-            if release(number) == 0:
+            status = getattr(native.functions(), f"{self._prefix}_release")(number)
+            if status == 0:
                 return
         world.keep_until_init(self._kept, self._session)
+        if status == signals.INTERRUPTED:
+            signals.raise_exception()  # Python prints it: nobody can catch it here

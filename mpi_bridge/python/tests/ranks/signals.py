@@ -6,6 +6,7 @@ when it takes the operation along although the thread could leave it.
 """
 
 import contextlib
+import gc
 import signal
 
 import check
@@ -67,6 +68,22 @@ def planned(name):
     return numbers
 
 
+def telling():
+    """Return a handler that tells rank 1 once, and a function that makes it tell again."""
+    told = []
+
+    def handler(_number, _frame):
+        if not told:
+            told.append(True)
+            tell_rank_1()
+
+    return handler, told.clear
+
+
+def raising(_number, _frame):
+    raise Alarm
+
+
 def skip_alone():
     if SIZE == 1:
         raise check.Skipped("one rank waits for nobody")
@@ -75,18 +92,12 @@ def skip_alone():
 def check_a_handler_runs_while_a_thread_waits_in_the_plan():
     skip_alone()
     numbers = planned("signals.planned")
-    told = []
-
-    def handler(_number, _frame):
-        if not told:
-            told.append(True)
-            tell_rank_1()
-
+    handler, again = telling()
     for run in (
         lambda: engine.call(Kind.ALLREDUCE, numbers, numbers, name="signals.planned"),
         lambda: engine.submit(Kind.ALLREDUCE, numbers, numbers, name="signals.planned").finish(),
     ):
-        told.clear()
+        again()
         numbers[:] = 1
         with alarms(handler):
             await_rank_0()
@@ -97,13 +108,7 @@ def check_a_handler_runs_while_a_thread_waits_in_the_plan():
 def check_a_handler_runs_while_a_thread_waits_for_a_negotiation():
     skip_alone()
     numbers = np.ones(4, "f4")
-    told = []
-
-    def handler(_number, _frame):
-        if not told:
-            told.append(True)
-            tell_rank_1()
-
+    handler, _ = telling()
     with alarms(handler):
         await_rank_0()
         engine.submit(Kind.ALLREDUCE, numbers, numbers, name="signals.once").finish()
@@ -114,12 +119,9 @@ def check_an_exception_ends_the_wait_and_not_the_operation():
     skip_alone()
     numbers = np.ones(4, "f4")
 
-    def handler(_number, _frame):
-        raise Alarm
-
     if RANK == 0:
         handle = engine.submit(Kind.ALLREDUCE, numbers, numbers, name="signals.left")
-        with alarms(handler):
+        with alarms(raising):
             check.raises(Alarm, handle.wait)
         check.equal("poll", handle.poll(), False)
         tell_rank_1()
@@ -134,18 +136,30 @@ def check_what_a_signal_has_left_is_not_waited_for():
     skip_alone()
     numbers = np.ones(4, "f4")
 
-    def handler(_number, _frame):
-        raise Alarm
-
     if RANK == 0:
         handle = engine.submit(Kind.ALLREDUCE, numbers, numbers, name="signals.dropped")
-        with alarms(handler):
+        with alarms(raising):
             # This also releases, which must not wait.
             check.raises(Alarm, handle.finish)
         tell_rank_1()
     else:
         await_rank_0()
         engine.submit(Kind.ALLREDUCE, numbers, numbers, name="signals.dropped").finish()
+
+
+def check_what_a_signal_has_left_and_nobody_holds_is_not_waited_for():
+    skip_alone()
+    numbers = np.ones(4, "f4")
+    if RANK == 0:
+        handle = engine.submit(Kind.ALLREDUCE, numbers, numbers, name="signals.forgotten")
+        with alarms(raising):
+            check.raises(Alarm, handle.wait)
+        del handle  # must not wait
+        gc.collect()
+        tell_rank_1()
+    else:
+        await_rank_0()
+        engine.submit(Kind.ALLREDUCE, numbers, numbers, name="signals.forgotten").finish()
 
 
 def check_a_waiting_thread_runs_small_operations_of_the_plan_itself():
