@@ -12,7 +12,7 @@ import os
 import statistics
 import sys
 import time
-from typing import Callable
+from typing import Any, Callable
 
 _ONE_STEP = 50  # calls before the first one that counts: enough for a plan
 _FEWEST = 20
@@ -40,8 +40,7 @@ def engine() -> Door:
     return door
 
 
-def horovod_torch() -> Door:
-    """horovod.torch, in place and under a name."""
+def _horovod_torch(allreduce: Callable[[Any, Any, str], object]) -> Door:
     import horovod.torch as hvd
     import torch
 
@@ -50,24 +49,23 @@ def horovod_torch() -> Door:
 
     def door(count: int) -> Call:
         tensor, name = torch.zeros(count), f"of {count}"
-        return lambda: hvd.allreduce_(tensor, name=name, op=hvd.Sum)
+        return lambda: allreduce(hvd, tensor, name)
 
     return door
+
+
+def horovod_torch() -> Door:
+    """horovod.torch, in place and under a name."""
+    return _horovod_torch(lambda hvd, tensor, name: hvd.allreduce_(tensor, name=name, op=hvd.Sum))
 
 
 def horovod_torch_async() -> Door:
     """horovod.torch's two calls: the one that begins, and the one that waits."""
-    import horovod.torch as hvd
-    import torch
-
-    torch.set_num_threads(1)
-    hvd.init()
-
-    def door(count: int) -> Call:
-        tensor, name = torch.zeros(count), f"of {count}"
-        return lambda: hvd.synchronize(hvd.allreduce_async_(tensor, name=name, op=hvd.Sum))
-
-    return door
+    return _horovod_torch(
+        lambda hvd, tensor, name: hvd.synchronize(
+            hvd.allreduce_async_(tensor, name=name, op=hvd.Sum)
+        )
+    )
 
 
 def horovod_tensorflow() -> Door:
