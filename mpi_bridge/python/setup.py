@@ -19,15 +19,24 @@ try:
 except ImportError:  # before setuptools 70.1
     from wheel.bdist_wheel import bdist_wheel
 
+HERE = Path(__file__).resolve().parent
 LIBRARY = os.environ.get("MPI_BRIDGE_LIBRARY")
 
 
 class BuildWithLibrary(build_py):
-    """Puts the library beside the package's modules, without its debugging symbols."""
+    """Puts what is not Python beside the package's modules.
+
+    That is the library, without its debugging symbols, and the sources of the backend of
+    torch.distributed, which `python3 -m mpi_bridge.torch_native build` compiles.
+    """
 
     def run(self) -> None:
         """Build as usual, then copy."""
         super().run()
+        sources = Path(self.build_lib, "mpi_bridge", "torch_backend")
+        for folder in ("torch", "include"):
+            kept = shutil.ignore_patterns("*.md")
+            shutil.copytree(HERE.parent / folder, sources, ignore=kept, dirs_exist_ok=True)
         if not LIBRARY:
             return
         target = Path(self.build_lib, "mpi_bridge", "libmpi_bridge.so.0")

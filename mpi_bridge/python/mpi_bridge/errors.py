@@ -80,6 +80,11 @@ _BY_STATUS = {
 }
 
 
+def class_names() -> dict[int, str]:
+    """Return the names of the exceptions by native status."""
+    return {status: error.__name__ for status, error in _BY_STATUS.items()}
+
+
 def error_for(status: int, name: str, text: str) -> MpiBridgeError:
     """Return the exception for a native status; `name` is the status's constant name."""
     message = text or f"{name} (the library gave no further text)"

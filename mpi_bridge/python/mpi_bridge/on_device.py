@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections import deque
+from typing import Callable
 
 from . import native, world
 
@@ -31,6 +32,7 @@ class _Order:
 
 _lock = threading.RLock()  # the collector of garbage may come to it again
 _orders: dict[tuple[int, int], _Order] = {}  # by the session of world.init() and the process set
+_others: list[Callable[[], dict[int, int]]] = []
 
 
 def _reached(mark: int) -> int:
@@ -47,6 +49,11 @@ def released(process_set: int, mark: int, buffers: tuple[object, ...]) -> None:
             order.kept.append((mark, buffers))
     world.before_leaving("device", finish)
     sweep()
+
+
+def also_finish(latest_marks: Callable[[], dict[int, int]]) -> None:
+    """Let finish() wait for marks of native code, too: the latest by process set."""
+    _others.append(latest_marks)
 
 
 def sweep() -> None:
@@ -84,6 +91,8 @@ def finish() -> None:
     session, deadline = world.session(), time.monotonic() + LEAVING_SECONDS
     with _lock:
         latest = [(key[1], order.latest) for key, order in _orders.items() if key[0] == session]
+    for of_others in _others:
+        latest += of_others().items()
     for process_set, mark in latest:
         # After a failure (-1) there is nothing to wait for, and it has been raised elsewhere.
         while (reached := _reached(mark)) == 0 and time.monotonic() < deadline:

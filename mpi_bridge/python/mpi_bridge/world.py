@@ -10,11 +10,22 @@ import sys
 import threading
 import time
 from collections.abc import Hashable
+from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any, Callable
 
 from . import meeting, memory, native, signals
 from .errors import NotInitializedError
+
+
+@dataclass(frozen=True)
+class _Watcher:
+    """What code outside of this package is told: see watch_sessions()."""
+
+    began: Callable[[], None]
+    ended: Callable[[], None]
+    left: Callable[[], object]
+
 
 _exit_hooks_installed = False
 _owner = 0  # the process that called init()
@@ -22,6 +33,7 @@ _session = 0
 _joined_session = 0  # the session of the latest init()
 _kept: list[object] = []  # buffers that a library in shutdown() may be using
 _before_leaving: dict[Hashable, Callable[[], None]] = {}
+_watchers: list[_Watcher] = []
 _kept_lock = threading.RLock()  # the collector of garbage may come to it again
 _exit_message: tuple[int, str] | None = None  # what abort() is called with at the end
 _exit_lock = threading.Lock()
@@ -59,6 +71,8 @@ def _join(join: Callable[[], None]) -> None:
         released = _kept[:]
         _kept.clear()
     del released
+    for watcher in _watchers:
+        watcher.began()
 
 
 def shutdown() -> None:
@@ -82,7 +96,11 @@ def _leave(keep_content: bool) -> None:
         _, action = _before_leaving.popitem()
         action()
     _session += 1
+    for watcher in _watchers:
+        watcher.ended()
     memory.keep_beyond(lambda: native.call("mpib_finalize"), keep_content)
+    for watcher in _watchers:
+        watcher.left()
 
 
 def _leave_at_exit() -> None:
@@ -100,6 +118,17 @@ def before_leaving(key: Hashable, action: Callable[[], None]) -> None:
     It lets devices finish the operations that have been handed to them. It must not raise.
     """
     _before_leaving.setdefault(key, action)
+
+
+def watch_sessions(
+    began: Callable[[], None], ended: Callable[[], None], left: Callable[[], object]
+) -> None:
+    """Tell native code of the sessions that follow.
+
+    `began` is called after a successful init(), `ended` when handles become invalid, and `left`
+    once the library has let all calls end.
+    """
+    _watchers.append(_Watcher(began, ended, left))
 
 
 def session() -> int:

@@ -12,8 +12,8 @@ from typing import Any
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
-from .. import engine, objects, world
-from . import process_sets, replicas
+from .. import engine, objects, on_device, world
+from . import native, process_sets, replicas
 from .process_group import EngineBackend, EngineProcessGroup
 from .process_sets import ProcessSet
 
@@ -31,7 +31,7 @@ _creation = _Creation()
 _default_groups = 0  # that there have been so far; the same on all ranks
 
 
-def create(options: Any, _backend_options: Any = None) -> EngineProcessGroup | EngineBackend:
+def create(options: Any, _backend_options: Any = None) -> Any:
     """Make the group for torch: of all ranks, or of the members of new_group()."""
     global _default_groups
     if not options.global_ranks_in_group:
@@ -53,6 +53,10 @@ def create(options: Any, _backend_options: Any = None) -> EngineProcessGroup | E
             limit = options.timeout.total_seconds()
         process_set = _process_set_of(members, limit)
     name, rank = options.group_id, options.group_rank
+    if native.module() is not None:
+        world.before_leaving("device", on_device.finish)
+        only = "" if "," not in _creation.backend else f".{NAME}"
+        return _native_backend(f"{_own_name(name)}{only}", process_set, members, rank, limit)
     if "," in _creation.backend:
         return _backend(f"{_own_name(name)}.{NAME}", process_set, members, rank, limit)
     return EngineProcessGroup(
@@ -64,6 +68,20 @@ def create(options: Any, _backend_options: Any = None) -> EngineProcessGroup | E
         getattr(options, "store", None),
         _split,
         name,
+    )
+
+
+def _native_backend(
+    name: str, process_set: ProcessSet, members: list[int], rank: int, limit: float | None
+) -> Any:
+    return native.module().create(
+        name=name,
+        process_set=process_set.number,
+        is_private=process_set.is_private,
+        is_of_default_group=process_set.is_of_default_group,
+        members=members,
+        rank=rank,
+        limit=limit,
     )
 
 
@@ -109,20 +127,10 @@ def _split(
 
     Ranks in the parent; those that are in no new group pass the group of others.
     """
-    members = [parent._members[rank] for rank in ranks]
     limit = timeout.total_seconds() if _is_set_by_user(timeout) else None
-    is_member = world.rank() in members
-    if process_sets.job_has_gpus() and parent.size() == world.size():
-        # All ranks are here, so they can make every new group's set together.
-        every = objects.allgather_object(sorted(members), name=f"torch.split.{name}")
-        process_set = None
-        for each in sorted(set(map(tuple, every))):
-            made = process_sets.of_all_ranks(each)
-            process_set = made if list(each) == sorted(members) else process_set
-    elif is_member:
-        # Only the parent's members are here, so the ranks of the job cannot make it together.
-        process_set = process_sets.of_members(members, limit or 0)
-    if not is_member:
+    members = [parent._members[rank] for rank in ranks]
+    process_set = _split_set(parent._members, members, limit, name)
+    if process_set is None:
         return None
     store = dist.PrefixStore(f"{name}/", parent.get_group_store())
     rank = members.index(world.rank())
@@ -131,6 +139,35 @@ def _split(
     )
     group._set_group_name(name)
     return group
+
+
+def split_native(
+    of_parent: list[int], ranks: list[int], limit: float | None, name: str
+) -> Any | None:
+    """Do the same for a group in C++, whose members are `of_parent`."""
+    members = [of_parent[rank] for rank in ranks]
+    process_set = _split_set(of_parent, members, limit, name)
+    if process_set is None:
+        return None
+    rank = members.index(world.rank())
+    return _native_backend(_own_name(name), process_set, members, rank, limit)
+
+
+def _split_set(
+    of_parent: list[int], members: list[int], limit: float | None, name: str | None
+) -> ProcessSet | None:
+    """Make the process set of the members; None if this rank is not one of them."""
+    is_member = world.rank() in members
+    if process_sets.job_has_gpus() and len(of_parent) == world.size():
+        # All ranks are here, so they can make every new group's set together.
+        every = objects.allgather_object(sorted(members), name=f"torch.split.{name}")
+        process_set = None
+        for each in sorted(set(map(tuple, every))):
+            made = process_sets.of_all_ranks(each)
+            process_set = made if list(each) == sorted(members) else process_set
+        return process_set if is_member else None
+    # Only the parent's members are here, so the ranks of the job cannot make it together.
+    return process_sets.of_members(members, limit or 0) if is_member else None
 
 
 def install() -> None:

@@ -16,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from .. import engine, replicas, torch_replicas
 from ..replicas import Checks
+from . import native
 from .process_group import EngineBackend, EngineProcessGroup
 
 _is_watching = False
@@ -66,8 +67,14 @@ def _is_reduced(module: DistributedDataParallel) -> bool:
 def _process_set_of(module: DistributedDataParallel, device: torch.device) -> int | None:
     """Return the number of the process set; None if the group is another backend's."""
     group: Any = module.process_group
+    return None if group.size() == 1 else process_set_of(group, device)
+
+
+def process_set_of(group: Any, device: torch.device) -> int | None:
+    """Return the number of a group's process set; None if its backend is another one."""
     if not isinstance(group, EngineProcessGroup):
         group = group._get_backend(device)
-    if not isinstance(group, (EngineProcessGroup, EngineBackend)) or group.size() == 1:
-        return None
-    return group._set.number
+    if isinstance(group, (EngineProcessGroup, EngineBackend)):
+        return group._set.number
+    in_native_code = native.module()
+    return None if in_native_code is None else in_native_code.process_set_of(group)

@@ -13,6 +13,7 @@ import mpi_bridge
 from mpi_bridge import engine, private_sets, process_sets
 from mpi_bridge.engine import Kind
 from mpi_bridge.torch_distributed import process_sets as torch_sets
+from mpi_bridge.torch_distributed.replicas import process_set_of
 
 EVERYBODY = list(range(SIZE))
 PAIRS = [EVERYBODY[start : start + 2] for start in range(0, SIZE, 2)]
@@ -274,7 +275,8 @@ def check_split_of_a_group_of_some_ranks_on_gpus():
         torch_sets._session_with_gpus = mpi_bridge.world.session()
         try:
             part = dist.split_group(group, split_ranks=[some])
-            check.equal("is private", part._set.number >= private_sets.FIRST, True)
+            number = process_set_of(part, torch.device("cpu"))
+            check.equal("is private", number >= private_sets.FIRST, True)
         finally:
             torch_sets._session_with_gpus = before
         total(part, some)

@@ -10,6 +10,7 @@ import torch.distributed as dist
 from torch_default_group import GLOO, RANK, SIZE, both, same
 
 import mpi_bridge
+from mpi_bridge.torch_distributed import native
 
 NEXT, BEFORE = (RANK + 1) % SIZE, (RANK - 1) % SIZE
 
@@ -69,6 +70,9 @@ def check_conjugated_and_negated_views():
         plain = torch.zeros(wanted.shape, dtype=wanted.dtype)
         view = torch.zeros(2, dtype=torch.complex64)
         place = view.conj() if wanted.is_complex() else view.conj().imag
+        if native.module() is not None:
+            # torch hands a copy of such a view to every backend in C++, also to gloo, and drops it.
+            place = torch.zeros_like(plain)
         # dist.isend() itself refuses conjugated tensors.
         group = dist.group.WORLD
         works = [group.send([out], NEXT, tag) for tag in (1, 2)]
@@ -186,9 +190,9 @@ def check_works_that_nobody_keeps():
     dist.barrier()
     same("the last one", last, torch.tensor([-1]))
     # Messages keep their order, so these have come before it, but perhaps not been looked after.
-    for each in dist.group.WORLD._in_flight.all():
+    for each in native.works_in_flight(dist.group.WORLD):
         each.wait()
-    check.equal("kept", dist.group.WORLD._in_flight.all(), [])
+    check.equal("kept", native.works_in_flight(dist.group.WORLD), [])
     same("all", torch.cat(got), torch.arange(40) + BEFORE)
 
 

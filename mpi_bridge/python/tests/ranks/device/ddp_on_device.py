@@ -81,6 +81,18 @@ def check_ddp_trains_as_one_process():
         compare(f"DDP with {options}", losses, model.parameters())
 
 
+def check_replicas_are_equal_to_the_last_bit():
+    model = make_model(DEVICE, seed=7 + RANK)
+    train(DistributedDataParallel(model, bucket_cap_mb=0.01), optimizer_of(model), STEPS)
+    with torch.no_grad():
+        flat = torch.cat([each.reshape(-1) for each in model.parameters()])
+    bits = flat.view(torch.int32)
+    gathered = [torch.empty_like(bits) for _ in range(SIZE)]
+    dist.all_gather(gathered, bits)
+    for rank, theirs in enumerate(gathered):
+        check.equal(f"bits of rank {rank}", torch.equal(theirs, bits), True)
+
+
 def check_fsdp2_trains_as_one_process():
     model = make_model(DEVICE)
     mesh = init_device_mesh(DEVICE.type, (SIZE,))
