@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from typing import Any, Callable
 
 from . import native, signals, world
@@ -50,6 +51,21 @@ class InFlight:
             if kept is not None:
                 world.keep_until_init(kept, self._session)
 
+    def poll(self) -> bool:
+        """Tell whether it is done, successfully or not."""
+        raise NotImplementedError
+
+    def leave_behind(self) -> None:
+        """Keep this object until it is done, so that its end does not wait."""
+        with _left_behind_lock:
+            # Dropped without the lock, because releasing calls the library.
+            now = world.session()
+            ended = [each for each in _left_behind if each._session != now or each.poll()]
+            for each in ended:
+                _left_behind.remove(each)
+            _left_behind.append(self)
+        del ended
+
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         if is_finalizing():  # the names of this module may be gone, and so is the library's session
             return
@@ -64,3 +80,7 @@ class InFlight:
         world.keep_until_init(self._kept, self._session)
         if status == signals.INTERRUPTED:
             signals.raise_exception()  # Python prints it: nobody can catch it here
+
+
+_left_behind: list[InFlight] = []
+_left_behind_lock = threading.RLock()  # the collector of garbage may come to it again

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import ctypes
 import math
-import threading
 from typing import Any
 
-from . import native, world
+from . import native
 from .buffer import buffer_of, writable_buffer_of
 from .errors import CollectiveTimeoutError
 from .in_flight import InFlight
@@ -25,8 +24,6 @@ ANY_RANK = -1
 _SLICE_SECONDS = 0.5  # how long a wait lasts between two checks for signals
 _NO_LIMIT = 0.0
 _SEND, _RECEIVE = "mpib_message_send", "mpib_message_receive"
-_left_behind: list[Message] = []
-_left_behind_lock = threading.Lock()
 
 
 class Message(InFlight):
@@ -85,18 +82,14 @@ class Message(InFlight):
         super().release()
 
     def leave_behind(self) -> None:
-        """Keep a send that perhaps nobody receives until the library is shut down.
+        """Keep a send that perhaps nobody receives until it is done.
 
         A receive is released.
         """
-        if not self._is_send:
+        if self._is_send:
+            super().leave_behind()
+        else:
             self.release()
-            return
-        with _left_behind_lock:
-            ended = [each for each in _left_behind if each._session != world.session()]
-            for each in ended:
-                _left_behind.remove(each)
-            _left_behind.append(self)
 
 
 def _post(

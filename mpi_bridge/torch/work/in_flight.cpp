@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <mutex>
 #include <utility>
 
 #include "python.hpp"
@@ -13,6 +14,17 @@ namespace {
 
 // Waits for messages do not call the library's hook for signals.
 constexpr double slice_seconds = 0.5;
+
+// What nobody waits for any more. Never destroyed: the library may use the memory to the end.
+struct LeftBehind {
+    std::mutex mutex;
+    std::vector<InFlight> in_flight;
+};
+
+LeftBehind& left_behind() {
+    static auto* const all = new LeftBehind;
+    return *all;
+}
 
 }  // namespace
 
@@ -34,7 +46,7 @@ InFlight::~InFlight() {
     if (number_ == 0) {
         return;
     }
-    if (kind_ == Kind::send && session_ == session() && !poll()) {
+    if (session_ == session() && !poll()) {
         leave_behind();
         return;
     }
@@ -152,9 +164,7 @@ void InFlight::release() {
         return;
     }
     if (is_left_ && !poll()) {
-        // Its name stays in use.
-        number_ = 0;
-        keep_until_init(std::move(memory_), session_);
+        leave_behind();
         return;
     }
     if (!is_ordered_) {
@@ -183,15 +193,23 @@ void InFlight::note_end_on_device() {
 }
 
 void InFlight::leave_behind() {
-    if (kind_ != Kind::send) {
-        release();
-        return;
-    }
     if (number_ == 0) {
         return;
     }
-    number_ = 0;
-    keep_until_init(std::move(memory_), session_);
+    if (kind_ == Kind::receive) {
+        release();  // withdraws it, if nothing has come
+        return;
+    }
+    std::vector<InFlight> ended;  // destroyed without the lock
+    const std::lock_guard lock(left_behind().mutex);
+    auto& all = left_behind().in_flight;
+    std::vector<InFlight> kept;
+    for (auto& each : all) {
+        const auto is_over = each.session_ != session() || each.poll();
+        (is_over ? ended : kept).push_back(std::move(each));
+    }
+    kept.push_back(std::move(*this));
+    std::swap(all, kept);
 }
 
 mpib_result InFlight::result() const {

@@ -12,8 +12,7 @@ namespace mpi_bridge::torch {
 
 /// An operation of the engine or a message, and the memory that it uses, until it is released.
 ///
-/// The destructor releases, which waits for what is not done; what a signal has interrupted, and a
-/// send that nobody receives, is left behind instead: the library keeps it until the session ends.
+/// The destructor waits for nothing: what is not done then is left behind.
 /// One thread at a time may use an object, but poll() may be called beside wait().
 class InFlight {
   public:
@@ -39,7 +38,8 @@ class InFlight {
     /// Lets go of the name; the memory goes with this object. Waits if it is not done.
     void release();
 
-    /// Does not wait for what nobody will receive.
+    /// Gives it up without waiting: the name stays in use, and the memory is kept, until it is
+    /// done. A receive that nothing has come for is withdrawn.
     void leave_behind();
 
     /// The engine's result; valid until the release.

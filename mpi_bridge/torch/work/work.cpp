@@ -64,13 +64,6 @@ c10::intrusive_ptr<c10d::Work> work_that_is_done() {
 EngineWork::EngineWork(Parts parts)
     : parts_(std::move(parts)), started_by_(Completer::settling()) {}
 
-EngineWork::~EngineWork() {
-    if (parts_.in_flight.empty()) {
-        return;
-    }
-    python::without_lock([&] { parts_.in_flight.clear(); });
-}
-
 bool EngineWork::wait(std::chrono::milliseconds timeout) {
     auto seconds = std::chrono::duration<double>(timeout).count();
     if (seconds <= 0 && parts_.limit) {

@@ -46,7 +46,6 @@ class EngineWork final : public c10d::Work {
     };
 
     explicit EngineWork(Parts parts);
-    ~EngineWork() override;
 
     bool wait(std::chrono::milliseconds timeout) override;
     void synchronize() override { wait(kNoTimeout); }

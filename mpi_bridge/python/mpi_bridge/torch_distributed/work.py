@@ -145,16 +145,18 @@ class EngineWork(dist.Work):
         self._when_complete = action
 
     def leave_behind(self) -> bool:
-        """Give up messages that nobody will wait for; tell whether there were any."""
+        """Let the end of this object wait for nothing; tell whether there were messages.
+
+        Who has this object may still wait for operations, but not for messages.
+        """
         if not self._lock.acquire(blocking=False):
             return False
         try:
-            messages = [handle for handle in self._handles if isinstance(handle, Message)]
-            for message in messages:
-                message.leave_behind()
+            for handle in self._handles:
+                handle.leave_behind()
+            return any(isinstance(handle, Message) for handle in self._handles)
         finally:
             self._lock.release()
-        return bool(messages)
 
     def is_completed(self) -> bool:
         """Tell whether all operations are done, successfully or not."""

@@ -44,7 +44,7 @@ class WorksInFlight:
             return [work for work, _ in self._works.values()]
 
     def leave_behind(self) -> None:
-        """Let go of all but the engine's operations that are in flight."""
+        """Let go of messages, and let the end of no operation be waited for."""
         for work in self.all():
             if not work.is_completed() and work.leave_behind():
                 self._remove(work)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Groups of torch.distributed: who makes them, in which order, for how long, and with what."""
 
+import gc
 import os
 from datetime import timedelta
 
@@ -154,6 +155,24 @@ def check_a_timeout_of_its_own():
     else:
         dist.all_reduce(tensor, group=group)
         same("in the end", tensor, torch.ones(1) * len(PAIR))
+
+
+def check_the_end_of_a_group_waits_for_no_operation():
+    if SIZE == 1:
+        return
+    group, tensor = make_pairs(), torch.ones(3)
+    if PAIR[-1] == RANK and len(PAIR) > 1:
+        work = dist.all_reduce(tensor, group=group, async_op=True)
+        dist.destroy_process_group(group)
+        del work, group
+        gc.collect()
+        dist.barrier()
+    else:
+        dist.barrier()
+        # The other member's operation has gone on.
+        dist.all_reduce(tensor, group=group)
+        same("sum", tensor, torch.ones(3) * len(PAIR))
+        dist.destroy_process_group(group)
 
 
 def check_abort_waits_for_nobody():
