@@ -77,8 +77,7 @@ void measure(CudaDevice& device, const nccl::Library& nccl) {
         const double b = median(theirs) * 1e6;
         row("engine, planned allreduce of 1 rank, beside ncclAllReduce", fmt::format("{} B", bytes),
             a, b, "µs",
-            fmt::format("{:+.2f} µs, {:+.1f} % (aim: 5 µs at 8 B, 2 % from 16 MiB)", a - b,
-                        100 * (a / b - 1)));
+            judged_beside_nccl(a, b, bytes));
     }
     must(communicator->close(Deadline::in(Seconds(30))));
 }

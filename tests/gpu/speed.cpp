@@ -92,7 +92,7 @@ void measure_packing(CudaDevice& device, CudaQueue& queue, Codec codec, std::siz
         row(fmt::format("{} of {} tensors, beside cuMemcpy",
                         way == Way::pack ? shape.packer : shape.unpacker, counts.size()),
             fmt::format("{} MiB", total >> 20), rate, copy_rate, "GB/s",
-            fmt::format("{:.0f} % (aim: 80 %)", 100 * rate / copy_rate));
+            judged(fmt::format("{:.0f} %", 100 * rate / copy_rate), "80 %", rate >= 0.8 * copy_rate));
     }
 }
 
@@ -132,8 +132,7 @@ void measure_nccl(CudaDevice& device, CudaQueue& queue, const nccl::Library& ncc
         const double a = median(ours) * 1e6;
         const double b = median(theirs) * 1e6;
         row("allreduce of 1 rank, beside ncclAllReduce", fmt::format("{} B", bytes), a, b, "µs",
-            fmt::format("{:+.2f} µs, {:+.1f} % (aim: 5 µs at 8 B, 2 % from 16 MiB)", a - b,
-                        100 * (a / b - 1)));
+            judged_beside_nccl(a, b, bytes));
     }
     must(communicator->close(Deadline::in(Seconds(30))));
     must(group->close(Deadline::in(Seconds(30))));

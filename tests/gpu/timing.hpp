@@ -62,6 +62,21 @@ inline double host_seconds(int rounds, const std::function<void()>& work) {
     return median(times);
 }
 
+// The end of a row whose aim is known; run looks for the word in bold.
+inline std::string judged(const std::string& what, const std::string& aim, bool is_met) {
+    return fmt::format("{} (aim: {}: {})", what, aim, is_met ? "met" : "**missed**");
+}
+
+// How long an allreduce takes more than ncclAllReduce itself, both in microseconds.
+inline std::string judged_beside_nccl(double ours, double theirs, std::size_t bytes) {
+    const double more = ours - theirs;
+    const double percent = 100 * (ours / theirs - 1);
+    const std::string found = fmt::format("{:+.2f} µs, {:+.1f} %", more, percent);
+    constexpr std::size_t long_bytes = std::size_t{16} << 20;
+    if (bytes >= long_bytes) return judged(found, "2 %", percent <= 2);
+    return judged(found, "5 µs", more <= 5);
+}
+
 inline void row(const std::string& what, const std::string& size, double ours, double beside,
                 const std::string& unit, const std::string& judgement) {
     fmt::print("| {} | {} | {:.4g} {} | {:.4g} {} | {} |\n", what, size, ours, unit, beside, unit,

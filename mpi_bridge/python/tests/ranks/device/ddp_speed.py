@@ -62,6 +62,10 @@ def make_step(group, layers, width, rows, options):
     return step
 
 
+def judged(ratio):
+    return f" (aim: +3 %: {'met' if ratio <= 1.03 else '**missed**'})" if ON_GPU else ""
+
+
 def measure(what, layers, width, rows, options):
     steps = {name: make_step(group, layers, width, rows, options) for name, group in GROUPS.items()}
     times = {name: [] for name in steps}
@@ -81,7 +85,7 @@ def measure(what, layers, width, rows, options):
         print(
             f"| step with DDP of {dist.get_world_size()} ranks, {what}, beside torch's "
             f"{'NCCL' if ON_GPU else 'Gloo'} | {megabytes:.0f} MB | {ours:.4g} ms | {peer:.4g} ms "
-            f"| {100 * (ours / peer - 1):+.1f} % (alone {alone:.4g} ms) |",
+            f"| {100 * (ours / peer - 1):+.1f} %{judged(ours / peer)}; alone {alone:.4g} ms |",
             flush=True,
         )
 
