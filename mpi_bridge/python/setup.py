@@ -35,8 +35,7 @@ class BuildWithLibrary(build_py):
         super().run()
         sources = Path(self.build_lib, "mpi_bridge", "torch_backend")
         for folder in ("torch", "include"):
-            kept = shutil.ignore_patterns("*.md")
-            shutil.copytree(HERE.parent / folder, sources, ignore=kept, dirs_exist_ok=True)
+            shutil.copytree(HERE.parent / folder, sources, dirs_exist_ok=True)
         if not LIBRARY:
             return
         target = Path(self.build_lib, "mpi_bridge", "libmpi_bridge.so.0")

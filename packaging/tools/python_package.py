@@ -34,12 +34,12 @@ def build_wheel(sources: Path, directory: Path) -> Path:
     # With a library the wheel would be for one processor only.
     os.environ.pop("MPI_BRIDGE_LIBRARY", None)
     with tempfile.TemporaryDirectory() as work:
-        copy = Path(work, "sources")
-        shutil.copytree(
-            sources,
-            copy,
-            ignore=shutil.ignore_patterns("__pycache__", "tests", "build", "*.egg-info", ".*"),
-        )
+        copy = Path(work, "python")
+        left_out = shutil.ignore_patterns("__pycache__", "tests", "build", "*.egg-info", ".*")
+        shutil.copytree(sources, copy, ignore=left_out)
+        # What setup.py takes from the folders beside the packages.
+        for beside in ("torch", "include"):
+            shutil.copytree(sources.parent / beside, Path(work, beside))
         shutil.copyfile(sources.parent.parent / "LICENSES/Apache-2.0.txt", copy / "LICENSE")
         for path in copy.rglob("*"):
             path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)

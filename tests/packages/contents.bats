@@ -58,6 +58,7 @@ has() {
     has libmpi-bridge-dev "$libraries/libmpi_bridge.so" "$libraries/pkgconfig/mpi_bridge.pc" \
         "$libraries/cmake/mpi_bridge/mpi_bridgeConfig.cmake" /usr/include/mpi_bridge{,_engine,_messages,_python}.h
     has python3-mpi-bridge /usr/lib/python3/dist-packages/mpi_bridge/library.py \
+        /usr/lib/python3/dist-packages/mpi_bridge/torch_backend/{module.cpp,work/work.cpp,mpi_bridge_engine.h} \
         /usr/lib/python3/dist-packages/horovod/torch/__init__.py /usr/bin/horovodrun
 }
 
