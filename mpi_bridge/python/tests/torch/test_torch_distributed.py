@@ -10,6 +10,7 @@ pytest.importorskip("torch")
 OPERATIONS = ("torch_points.py", "torch_ddp.py", "torch_groups.py")
 ALL = ("torch_points.py", "torch_parallel.py", "torch_ddp.py", "torch_groups.py")
 DDP = ("torch_ddp.py",)
+COMPILED = ("torch_compiled.py",)
 REPLICAS = ("torch_ddp_replicas.py",)
 
 backends = pytest.mark.parametrize("backend", ["native", "python"])
@@ -42,6 +43,12 @@ def test_training_while_torch_compares_the_calls_of_all_ranks(how, name, backend
 @launch.checks(*REPLICAS, hows=("2 ranks", "4 ranks"))
 def test_replicas_that_are_compared(how, name, backend):
     assert_passed(REPLICAS, how, name, backend)
+
+
+@backends
+@launch.checks(*COMPILED, hows=("2 ranks",))
+def test_what_torch_compiles(how, name, backend):
+    assert_passed(COMPILED, how, name, backend)
 
 
 def test_ranks_with_different_backends_work_together():
