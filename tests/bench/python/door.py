@@ -68,6 +68,21 @@ def horovod_torch_async() -> Door:
     )
 
 
+def horovod_torch_grouped() -> Door:
+    """horovod.torch, two tensors of half the length as one group."""
+    import horovod.torch as hvd
+    import torch
+
+    torch.set_num_threads(1)
+    hvd.init()
+
+    def door(count: int) -> Call:
+        tensors, name = [torch.zeros(count // 2) for _ in range(2)], f"of {count}"
+        return lambda: hvd.grouped_allreduce_(tensors, name=name, op=hvd.Sum)
+
+    return door
+
+
 def horovod_tensorflow() -> Door:
     """horovod.tensorflow, eagerly and under a name."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -85,29 +100,40 @@ def horovod_tensorflow() -> Door:
     return door
 
 
-def _distributed() -> Door:
+def _at_once(dist: Any, tensor: Any) -> None:
+    dist.all_reduce(tensor)
+
+
+def _through_a_future(dist: Any, tensor: Any) -> None:
+    dist.all_reduce(tensor, async_op=True).get_future().wait()
+
+
+Way = Callable[[Any, Any], None]
+
+
+def _distributed(way: Way) -> Door:
     import torch
     import torch.distributed as dist
 
     def door(count: int) -> Call:
         tensor = torch.zeros(count)
-        return lambda: dist.all_reduce(tensor)
+        return lambda: way(dist, tensor)
 
     return door
 
 
-def torch_distributed() -> Door:
-    """torch.distributed over mpi_bridge."""
+def _over_mpi_bridge(backend: str, way: Way) -> Door:
+    os.environ["MPI_BRIDGE_TORCH_BACKEND"] = backend
     import mpi_bridge.torch_distributed  # noqa: F401
     import torch
     import torch.distributed as dist
 
     torch.set_num_threads(1)
     dist.init_process_group("mpi_bridge")
-    return _distributed()
+    return _distributed(way)
 
 
-def torch_gloo(meeting: str) -> Door:
+def _over_gloo(meeting: str, way: Way) -> Door:
     """torch.distributed over Gloo, whose ranks meet in a file."""
     import torch
     import torch.distributed as dist
@@ -119,7 +145,7 @@ def torch_gloo(meeting: str) -> Door:
         rank=int(os.environ["OMPI_COMM_WORLD_RANK"]),
         world_size=int(os.environ["OMPI_COMM_WORLD_SIZE"]),
     )
-    return _distributed()
+    return _distributed(way)
 
 
 DOORS = {
@@ -127,8 +153,13 @@ DOORS = {
     "horovod.torch": horovod_torch,
     "horovod.torch async": horovod_torch_async,
     "horovod.tensorflow": horovod_tensorflow,
-    "torch.distributed": torch_distributed,
+    "horovod.torch grouped": horovod_torch_grouped,
+    "torch.distributed": lambda: _over_mpi_bridge("native", _at_once),
+    "torch.distributed future": lambda: _over_mpi_bridge("native", _through_a_future),
+    "torch.distributed python": lambda: _over_mpi_bridge("python", _at_once),
+    "torch.distributed python future": lambda: _over_mpi_bridge("python", _through_a_future),
 }
+GLOO = {"gloo": _at_once, "gloo future": _through_a_future}
 
 
 def timed(call: Call, calls: int) -> list[float]:
@@ -144,12 +175,15 @@ def timed(call: Call, calls: int) -> list[float]:
 def main() -> None:
     """Measure one door."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("door", choices=[*DOORS, "gloo"])
+    parser.add_argument("door", choices=[*DOORS, *GLOO])
     parser.add_argument("--sizes", required=True, help="bytes, with commas between them")
     parser.add_argument("--calls", type=int, default=1000, help="of each size up to 64 KiB [1000]")
     parser.add_argument("--meeting", default="", help="where Gloo's ranks meet: file://PATH")
     arguments = parser.parse_args()
-    door = torch_gloo(arguments.meeting) if arguments.door == "gloo" else DOORS[arguments.door]()
+    if arguments.door in GLOO:
+        door = _over_gloo(arguments.meeting, GLOO[arguments.door])
+    else:
+        door = DOORS[arguments.door]()
     for size in map(int, arguments.sizes.split(",")):
         call = door(size // 4)
         calls = max(_FEWEST, min(arguments.calls, arguments.calls * 65536 // size))
