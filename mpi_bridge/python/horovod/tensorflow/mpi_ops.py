@@ -24,6 +24,11 @@ from ..common.reduce_ops import Average, Sum
 from ..common.unsupported import not_supported
 from .host_call import host_call
 
+try:
+    from tensorflow.python.eager import record as _record
+except ImportError:
+    _record = None
+
 Tensors = list[tf.Tensor]
 
 
@@ -49,12 +54,21 @@ def _require_linear(reduction: Reduction) -> None:
         raise not_supported(f"the gradient of an operation with op={reduction.op.name.title()}")
 
 
+def _could_be_recorded() -> bool:
+    """Tell whether a gradient tape, or a forward accumulator, is open in this thread."""
+    # TensorFlow has no public function for it; where it does not have this one, always.
+    return _record is None or _record.could_possibly_record()
+
+
 def _differentiable(
     forward: Callable[[Tensors], Tensors],
     backward: Callable[[Tensors, Tensors, Tensors], Sequence[tf.Tensor | None]],
     tensors: Sequence[tf.Tensor],
 ) -> Tensors:
     """Return forward(tensors), with backward(gradients, tensors, results) as its gradient."""
+    if tf.executing_eagerly() and not _could_be_recorded():
+        # To describe a gradient takes longer than to reduce a small tensor.
+        return forward(list(tensors))
 
     @tf.custom_gradient
     def function(*inputs: tf.Tensor) -> Any:
