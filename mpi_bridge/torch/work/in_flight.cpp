@@ -46,12 +46,12 @@ InFlight::~InFlight() {
     if (number_ == 0) {
         return;
     }
-    if (session_ == session() && !poll()) {
-        leave_behind();
-        return;
-    }
     try {
-        release();
+        if (session_ == session() && !poll()) {
+            leave_behind();
+        } else {
+            release();
+        }
     } catch (const std::exception&) {
         // The operation's own error was, or would have been, thrown by wait().
     }
