@@ -143,6 +143,10 @@ Done CommunicatorImplementation::open_stage(const Call& call) {
         options_.channel.lane == Channel::Lane::direct ? Waits::Lane::direct : Waits::Lane::engine;
     for (const int member : layout_.local())
         options.ranks.push_back(options_.group.ranks[static_cast<std::size_t>(member)]);
+    // Among all ranks of the job, the stage has all ranks of this host.
+    if (options_.group.size() == transport_.size()) {
+        options.on_crowded = [this](bool crowded) { transport_.set_crowded(crowded); };
+    }
     std::string why;
     auto stage = TRY(open_node_stage({on_node, everywhere}, layout_, options, why));
     {

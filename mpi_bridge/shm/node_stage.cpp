@@ -66,6 +66,7 @@ NodeStage::NodeStage(std::shared_ptr<Segment> segment, const shm::Layout& layout
                 .lane = options.lane}),
       heap_(options.heap),
       patience_(options.patience),
+      on_crowded_(options.on_crowded),
       shown_(static_cast<std::size_t>(options.size)),
       block_(static_cast<std::size_t>(options.size)),
       starts_(static_cast<std::size_t>(options.size) + 1) {}
@@ -164,7 +165,9 @@ Done NodeStage::introduce() {
     for (int peer = 0; peer < size(); ++peer) {
         cpus.push_back(meeting_.layout().slot(peer).identity.cpus);
     }
-    meeting_.set_crowded(is_crowded(cpus[static_cast<std::size_t>(rank())], cpus, cpu_quota()));
+    const bool crowded = is_crowded(cpus[static_cast<std::size_t>(rank())], cpus, cpu_quota());
+    meeting_.set_crowded(crowded);
+    if (on_crowded_) on_crowded_(crowded);
 
     // The direct method is available only if it is available on every rank.
     auto mapped = map_heaps();

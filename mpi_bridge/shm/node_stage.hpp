@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -78,6 +79,8 @@ class NodeStage {
         std::vector<int> ranks;       // of the job, in the order of `rank`; empty: not known
         Waits* waits = nullptr;       // where threads record their waits, or nullptr
         Waits::Lane lane = Waits::Lane::direct;
+        // Called in the first collective: whether this rank shares processors with others here.
+        std::function<void(bool)> on_crowded{};
         // Settings of rank 0; 0 means the measured default for that many ranks.
         std::size_t flat_bytes = 0;   // longest data that is exchanged flat
         std::size_t piece_bytes = 0;  // of a staged transfer: one rank's share of a piece
@@ -217,6 +220,7 @@ class NodeStage {
     shm::Rendezvous meeting_;
     SharedHeap* heap_;
     Seconds patience_;
+    std::function<void(bool)> on_crowded_;
     bool introduced_ = false;
     bool direct_is_open_ = false;
     std::string why_not_direct_;

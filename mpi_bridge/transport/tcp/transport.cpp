@@ -20,7 +20,7 @@ class TcpTransportImplementation final : public TcpTransport {
           watch_({[this] { return traffic_.move(); }, [this] { return traffic_.arm(); }, -1,
                   [this](int milliseconds) { traffic_.await_event(milliseconds); },
                   options_.longest_sleep},
-                 ranks_exceed_processors(options_.local_size)) {}
+                 may_be_crowded(options_.local_size)) {}
 
     [[nodiscard]] Done start() { return traffic_.start(watch_.interrupt_descriptor()); }
 
@@ -50,6 +50,10 @@ class TcpTransportImplementation final : public TcpTransport {
     [[nodiscard]] Outcome<Arrival> await_message(std::uint32_t channel, std::uint32_t sequence,
                                                  const std::function<bool()>& stop,
                                                  Deadline deadline) override;
+    void set_crowded(bool crowded) override {
+        const std::lock_guard lock(watch_.mutex());
+        watch_.set_crowded(crowded);
+    }
     void wake() override;
     void abandon() override;
     void close(Deadline deadline) override;

@@ -64,7 +64,7 @@ class UcxTransportImplementation final : public UcxTransport {
     explicit UcxTransportImplementation(const Options& options)
         : rank_(options.rank),
           size_(options.size),
-          crowded_(ranks_exceed_processors(options.local_size)),
+          crowded_(may_be_crowded(options.local_size)),
           waits_(options.waits) {}
     UcxTransportImplementation(const UcxTransportImplementation&) = delete;
     UcxTransportImplementation& operator=(const UcxTransportImplementation&) = delete;
@@ -88,6 +88,10 @@ class UcxTransportImplementation final : public UcxTransport {
     [[nodiscard]] std::optional<int> sender_of(std::uint32_t channel,
                                                std::uint32_t sequence) override;
     [[nodiscard]] bool is_gone(int rank) override;
+    void set_crowded(bool crowded) override {
+        const std::lock_guard lock(watch_->mutex());
+        watch_->set_crowded(crowded);
+    }
     void wake() override;
     void abandon() override;
     void close(Deadline deadline) override;

@@ -38,11 +38,12 @@ std::optional<std::chrono::nanoseconds> time_without_processor() {
     return std::chrono::nanoseconds(nanoseconds);
 }
 
-bool ranks_exceed_processors(int local_size) {
+bool may_be_crowded(int local_size) {
     cpu_set_t usable;
     CPU_ZERO(&usable);
     if (sched_getaffinity(0, sizeof usable, &usable) != 0) return true;
-    return local_size > CPU_COUNT(&usable);
+    const bool is_bound = CPU_COUNT(&usable) < sysconf(_SC_NPROCESSORS_ONLN);
+    return !is_bound && local_size > CPU_COUNT(&usable);
 }
 
 void SpinPolicy::learn() {

@@ -13,8 +13,10 @@ namespace mpi_bridge {
 // Costs a microsecond.
 [[nodiscard]] std::optional<std::chrono::nanoseconds> time_without_processor();
 
-// Whether the ranks on this host outnumber the processors that they may use.
-[[nodiscard]] bool ranks_exceed_processors(int local_size);
+// Whether the ranks on this host seem to share processors, as far as this one can tell alone. If a
+// launcher has bound it to some of the host's processors, as Slurm does (TaskPlugin=task/affinity),
+// the others probably have theirs.
+[[nodiscard]] bool may_be_crowded(int local_size);
 
 // How often a waiting thread polls before it blocks. A peer that is running answers soon, and
 // blocking costs a wake-up of tens of microseconds on an idle processor, so polling is right where
@@ -30,8 +32,10 @@ class SpinPolicy {
     // Some hundred microseconds over TCP, whose polls are system calls, and some thirty over UCX.
     static constexpr int many = 200;
 
-    // crowded: more ranks on this host than processors they may use.
+    // crowded: ranks of this host share processors.
     explicit SpinPolicy(bool crowded) : crowded_(crowded) {}
+
+    void set_crowded(bool crowded) { crowded_ = crowded; }
 
     // The number of polls for a wait that begins.
     [[nodiscard]] int polls() {

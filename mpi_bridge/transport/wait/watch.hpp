@@ -38,7 +38,7 @@ class Watch {
     };
     using Condition = std::function<bool()>;
 
-    // crowded: more ranks on this host than processors they may use.
+    // crowded: see SpinPolicy.
     Watch(Source source, bool crowded);
     Watch(const Watch&) = delete;
     Watch& operator=(const Watch&) = delete;
@@ -53,6 +53,9 @@ class Watch {
     // back.
     [[nodiscard]] bool wait(std::unique_lock<std::mutex>& lock, const Condition& happened,
                             Deadline deadline, WaitMode mode = WaitMode::yields);
+
+    // For waits that begin later.
+    void set_crowded(bool crowded) { policy_.set_crowded(crowded); }
 
     // Looks once, without waiting. Returns true when something moved.
     bool look();

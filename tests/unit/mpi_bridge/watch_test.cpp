@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -123,6 +124,26 @@ TEST(SpinPolicy, ACrowdedHostLooksBriefly) {
     mpi_bridge::SpinPolicy crowded(true);
     EXPECT_EQ(alone.polls(), mpi_bridge::SpinPolicy::many);
     EXPECT_EQ(crowded.polls(), mpi_bridge::SpinPolicy::few);
+    alone.set_crowded(true);
+    crowded.set_crowded(false);
+    EXPECT_EQ(alone.polls(), mpi_bridge::SpinPolicy::few);
+    EXPECT_EQ(crowded.polls(), mpi_bridge::SpinPolicy::many);
+}
+
+// Breaks when ranks that a launcher has bound, each to its own processors, count as crowded.
+TEST(SpinPolicy, ABoundRankDoesNotCountItsProcessorsForAllOfThem) {
+    const auto online = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+    cpu_set_t before;
+    ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+    if (online < 2 || CPU_COUNT(&before) < online) GTEST_SKIP() << "too few processors";
+    EXPECT_FALSE(mpi_bridge::may_be_crowded(online));
+    EXPECT_TRUE(mpi_bridge::may_be_crowded(online + 1));
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<std::size_t>(sched_getcpu()), &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    EXPECT_FALSE(mpi_bridge::may_be_crowded(online));
+    EXPECT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
 }
 
 // Breaks when a wait for a message yields to busy programs, which keep the processor for long.
