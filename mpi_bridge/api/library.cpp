@@ -12,6 +12,7 @@
 
 #include "api/guard.hpp"
 #include "collectives/group_layout.hpp"
+#include "core/descriptor_limit.hpp"
 #include "core/fork_guard.hpp"
 #include "core/log.hpp"
 #include "reduce/reduction.hpp"
@@ -65,6 +66,7 @@ Done Library::join_step(const mpib_meeting* meeting) {
     // must be the last to hear that this process leaves.
     if (!exit_handler_set_) exit_handler_set_ = std::atexit(at_exit) == 0;
     const Topology& where = wireup_.topology();
+    raise_descriptor_limit(where.size);
     failure_ = &failures_.emplace_back();
     TRY(wireup_.join({.network = settings_.network,
                       .start_timeout = [this] { return start_timeout(); },

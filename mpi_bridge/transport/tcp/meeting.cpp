@@ -11,6 +11,8 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include "core/descriptor_limit.hpp"
+
 namespace mpi_bridge {
 namespace {
 
@@ -145,7 +147,8 @@ void TcpMeeting::reach(int link, Call& call, std::string why) {
             return;
         }
         const int error = errno;
-        why = "connecting to " + endpoint.text() + ": " + error_text(error);
+        why = "connecting to " + endpoint.text() + ": " + error_text(error) +
+              about_descriptor_limit(error);
         // A queue is full, or all descriptors or ports are in use; that passes.
         if ((error == EAGAIN || lacks_room(error)) && pause(call)) return;
     }
