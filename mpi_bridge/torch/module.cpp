@@ -140,7 +140,13 @@ PYBIND11_MODULE(mpi_bridge_torch, module) {
         },
         "The operations that are not known to be done.");
     module.def("latest_marks", &latest_marks, "How far the device must come, by process set.");
-    module.def("session_has_ended", &session_has_ended, "After mpib_finalize().");
+    module.def(
+        "session_has_ended",
+        [] {
+            session_has_ended();
+            Completer::let_all_end();
+        },
+        "Handles are not valid any more: before mpib_finalize().");
     module.def("session_has_begun", &session_has_begun, "After mpib_init().");
     module.def("await_threads", &await_threads, py::call_guard<py::gil_scoped_release>(),
                "Wait for the threads that complete futures, at most for some seconds.");

@@ -17,6 +17,24 @@ namespace {
 // In a thread that completes futures, the work whose future it completes.
 thread_local EngineWork* the_settling = nullptr;
 
+// Those that have had a thread. Never destroyed: a thread may outlive the process's exit handlers.
+struct WithThread {
+    std::mutex mutex;
+    std::vector<std::weak_ptr<Completer>> completers;
+};
+
+WithThread& with_thread() {
+    static auto* const all = new WithThread;
+    return *all;
+}
+
+void remember(const std::shared_ptr<Completer>& completer) {
+    const std::lock_guard lock(with_thread().mutex);
+    auto& all = with_thread().completers;
+    std::erase_if(all, [](const auto& each) { return each.expired(); });
+    all.push_back(completer);
+}
+
 }  // namespace
 
 Completer::Work Completer::settling() {
@@ -67,6 +85,7 @@ std::exception_ptr Completer::add(Work work) {
     } else {
         waiting_.push_back(std::move(work));
         if (!std::exchange(has_thread_, true)) {
+            remember(shared_from_this());
             start_thread([self = shared_from_this()] { self->run(); });
         }
     }
@@ -83,6 +102,23 @@ void Completer::stop() {
     changed_.notify_all();
     if (calling() == nullptr) {
         changed_.wait(lock, [&] { return !has_thread_; });
+    }
+}
+
+void Completer::let_all_end() {
+    std::vector<std::shared_ptr<Completer>> all;
+    {
+        const std::lock_guard lock(with_thread().mutex);
+        for (const auto& each : with_thread().completers) {
+            if (auto completer = each.lock()) {
+                all.push_back(std::move(completer));
+            }
+        }
+    }
+    for (const auto& completer : all) {
+        const std::lock_guard lock(completer->mutex_);
+        completer->is_stopping_ = true;
+        completer->changed_.notify_all();
     }
 }
 

@@ -60,6 +60,10 @@ class Completer : public std::enable_shared_from_this<Completer> {
     /// callback of one of the group's futures calls this.
     void stop();
 
+    /// Lets the threads of all groups end once they have nothing to do, also of groups that nobody
+    /// has ended: a process that ends waits for them.
+    static void let_all_end();
+
     /// Ends all futures with this error, also later ones. A thread ends when the operation that it
     /// waits for does.
     void abandon(std::exception_ptr error);

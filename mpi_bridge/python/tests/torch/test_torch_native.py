@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 
 import launch
 import pytest
@@ -94,6 +95,13 @@ def test_it_is_taken_where_it_is_found(cache):
     result = alone(cache.parent, XDG_CACHE_HOME=str(cache.parent))
     assert "passed on rank 0" in result.stdout, result.stderr
     assert "backend in Python" not in result.stderr
+
+
+# Its threads must not outlive Python, and one that has nothing to do waits for more.
+def test_the_exit_does_not_wait_for_a_group_that_nobody_has_ended(tmp_path):
+    result = run(launch.RANKS / "torch_exit.py", tmp_path / "meeting")
+    assert result.returncode == 0, result.stderr
+    assert time.time() - float(result.stdout) < 4
 
 
 def test_who_asks_for_it_gets_no_other(tmp_path):
