@@ -33,11 +33,18 @@ class BuildWithLibrary(build_py):
     def run(self) -> None:
         """Build as usual, then copy."""
         super().run()
-        sources = Path(self.build_lib, "mpi_bridge", "torch_backend")
-        for folder in ("torch", "include"):
-            shutil.copytree(HERE.parent / folder, sources, dirs_exist_ok=True)
-        if not LIBRARY:
+        self._copy_sources(Path(self.build_lib, "mpi_bridge", "torch_backend"))
+        if LIBRARY:
+            self._copy_library()
+
+    def _copy_sources(self, target: Path) -> None:
+        if not (HERE.parent / "torch" / "module.cpp").is_file():
+            print(f"setup.py: without the backend in C++: {HERE.parent}/torch is not there")
             return
+        for folder in ("torch", "include"):
+            shutil.copytree(HERE.parent / folder, target, dirs_exist_ok=True)
+
+    def _copy_library(self) -> None:
         target = Path(self.build_lib, "mpi_bridge", "libmpi_bridge.so.0")
         shutil.copyfile(Path(LIBRARY).resolve(strict=True), target)
         strip = shutil.which("strip")

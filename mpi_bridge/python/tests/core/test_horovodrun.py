@@ -144,8 +144,11 @@ def test_the_wheel_is_for_every_python(carries, tmp_path):
     library = os.environ.get("MPI_BRIDGE_LIBRARY")
     if carries and not library:
         pytest.skip("needs MPI_BRIDGE_LIBRARY")
-    tree = tmp_path / "source"
+    # setuptools writes into its sources.
+    tree = tmp_path / "source" / "python"
     shutil.copytree(SOURCE, tree, ignore=shutil.ignore_patterns("tests", "build", "*.egg-info"))
+    for beside in ("torch", "include"):
+        shutil.copytree(SOURCE.parent / beside, tree.parent / beside)
     pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
     subprocess.run(
         [*pip, "-w", str(tmp_path), str(tree)],
@@ -157,4 +160,8 @@ def test_the_wheel_is_for_every_python(carries, tmp_path):
     names = zipfile.ZipFile(wheel).namelist()
     assert ("mpi_bridge/libmpi_bridge.so.0" in names) == carries
     assert {"mpi_bridge/engine.py", "horovod/torch/elastic/__init__.py"} <= set(names)
+    assert {
+        "mpi_bridge/torch_backend/work/work.cpp",
+        "mpi_bridge/torch_backend/mpi_bridge.h",
+    } <= set(names)
     assert f"-py3-none-{'linux' if carries else 'any'}" in wheel.name
