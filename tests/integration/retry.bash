@@ -43,10 +43,9 @@ goes_on() {
     # Slurm may start it meanwhile.
     has_begun_again "$1" || start_again "$(slurm_id "$1")" || wait_until 30 has_begun_again "$1"
 }
-# A job that waits for its first attempt does not count.
-waits_or_has_begun() {
-    has_begun_again "$1" || { waits "$1" && show "$1" | jq -e '.attempts | length > 0' > /dev/null; }
-}
+# waits_again NAME: not for its first attempt, as on a busy cluster.
+waits_or_has_begun() { has_begun_again "$1" || waits_again "$1"; }
+waits_again() { waits "$1" && show "$1" | jq -e '.attempts | length > 0' > /dev/null; }
 has_begun_again() { show "$1" | jq -e '.attempts | length > 1' > /dev/null; }
 
 # preempt NAME: a job of higher priority takes its nodes.

@@ -22,7 +22,7 @@ teardown_file() {
 
 @test "a job is run again by its exit code, with a record and logs of its own" {
     job_that_runs "echo attempt \${SLURM_RESTART_COUNT:-0}; $(fails_first 75)" '{"on": ["75"]}' | submit code
-    wait_until 90 waits code
+    wait_until 90 waits_again code
     # The end of the attempt is not the end of the job.
     state_is code queued
     goes_on code
@@ -120,7 +120,7 @@ teardown_file() {
     id=$(slurm_id bereft)
     node=$(as_user scontrol show hostnames "$(nodes_of bereft)" | tail -n 1)
     as_root_on "$node" bash -c 'kill -9 $(cat /run/slurm/slurmd.pid)'
-    wait_until 90 waits bereft
+    wait_until 90 waits_again bereft
     as_root_on "$node" bash -c 'pkill -KILL slurmstepd; pkill -KILL -u alice; true'
     start_slurmd "$node"
     wait_until 60 nodes_idle 4
@@ -135,8 +135,8 @@ teardown_file() {
 @test "a job that is ended while it waits to run again stays ended" {
     job_that_runs 'exit 75' '{"on": ["75"]}' | submit ended
     job_that_runs 'exit 75' '{"on": ["75"]}' | submit cancelled
-    wait_until 90 waits ended
-    wait_until 90 waits cancelled
+    wait_until 90 waits_again ended
+    wait_until 90 waits_again cancelled
     run -0 batchai job terminate --name ended --yes
     as_user scancel "$(slurm_id cancelled)"
     local job
@@ -151,7 +151,7 @@ teardown_file() {
 # Breaks when an unknown state is taken for a failure.
 @test "a job that waits to run again has not failed when Slurm does not answer" {
     job_that_runs 'exit 75' '{"on": ["75"]}' | submit unknown
-    wait_until 90 waits unknown
+    wait_until 90 waits_again unknown
     as_user sh -c "sed 's/^SlurmctldPort=.*/SlurmctldPort=1/' /etc/slurm/slurm.conf > $HOME_DIR/slurm.conf"
     run batchai_with "SLURM_CONF=$HOME_DIR/slurm.conf" job show --name unknown
     [[ $status -ne 0 && $output == *"does not answer"* && $output != *failed* ]]
