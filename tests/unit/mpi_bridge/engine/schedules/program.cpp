@@ -207,15 +207,12 @@ class Maker {
                 add_step(own, beside, 1, false);
             if (goes_on) phase.push_back(own.front());
         };
-        // Takes a round of negotiation, as its name is new. In several, the training gets its plan.
-        const auto add_pause = [&](Thread& thread, int number) {
-            Operation pause;
-            pause.name = fmt::format("p{}.{}", chapter, number);
-            pause.kind = MPIB_ALLGATHER;
-            thread.push_back(pause);
-            pause.what = Operation::What::wait;
-            thread.push_back(pause);
-        };
+        // Takes rounds of negotiation, in which the training gets its plan.
+        Operation pause;
+        pause.name = fmt::format("p{}", chapter);
+        pause.kind = MPIB_ALLGATHER;
+        Operation end_of_pause = pause;
+        end_of_pause.what = Operation::What::wait;
         const auto change_of = [](Operation::What what, const AddedSet& set) {
             Operation change;
             change.what = what;
@@ -228,7 +225,7 @@ class Maker {
             Phase& adding = new_phase(rank);
             adding.emplace_back();
             for (int at = 0; goes_on && at < 6; ++at)
-                add_pause(adding.front(), at);
+                adding.front().insert(adding.front().end(), {pause, end_of_pause});
             for (const AddedSet& set : added)
                 adding.front().push_back(change_of(Operation::What::add_set, set));
             train(adding);
