@@ -108,14 +108,6 @@ Member::Submission Member::put_in_line(Index index, Clock::time_point now) {
     return submission;
 }
 
-void Member::note_length(const OwnRequest& request) {
-    const Kind kind = request.descriptor.kind;
-    if (!has_free_length(kind)) return;
-    // As if all members had sent as much.
-    const auto parts = kind == Kind::allgather ? options.ranks.size() : 1;
-    plan.at(request.bucket).bytes = request.bytes * parts;
-}
-
 void Member::saw_end(Index index) {
     observed_ = std::max(observed_, requests.at(index).serial);
 }
@@ -201,7 +193,7 @@ void Member::finish_head(const Head& head, const Outcome<bool>& executed) {
     for (const Index index : head.requests) {
         if (!head.whole) break;
         if (well)
-            complete(index, requests.at(index).refusal);
+            complete(index, {});
         else if (!executed)
             // The first failure explains more than the errors that follow from it here.
             complete(index, failure ? *failure : executed.error());

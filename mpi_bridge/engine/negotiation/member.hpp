@@ -70,8 +70,6 @@ class Member {
                                              Clock::time_point now);
     // Submits a change of the process sets, which every member has to ask for.
     [[nodiscard]] Outcome<Submission> submit(const Descriptor& change, Clock::time_point now);
-    // The length of a planned request is known now; the plan does not know those that may differ.
-    void note_length(const OwnRequest& request);
     // The program has seen that a request is done.
     void saw_end(Index index);
     // The program has released a request that is done.
