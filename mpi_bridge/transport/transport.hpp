@@ -125,8 +125,8 @@ class Transport {
     // that it has sent is here.
     [[nodiscard]] virtual bool is_gone(int rank) = 0;
 
-    // Says whether ranks of this host share processors, which is known only once they have told each
-    // other on which they may run; it decides how a wait looks for what comes. See SpinPolicy.
+    // Says whether ranks of this host share processors, which is known only once they have told
+    // each other on which they may run; it decides how a wait looks for what comes. See SpinPolicy.
     virtual void set_crowded(bool /*crowded*/) {}
 
     // Makes the threads that are blocked in await_message() call `stop` again. Cheap when there are

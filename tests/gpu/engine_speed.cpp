@@ -76,8 +76,7 @@ void measure(CudaDevice& device, const nccl::Library& nccl) {
         const double a = median(ours) * 1e6;
         const double b = median(theirs) * 1e6;
         row("engine, planned allreduce of 1 rank, beside ncclAllReduce", fmt::format("{} B", bytes),
-            a, b, "µs",
-            judged_beside_nccl(a, b, bytes));
+            a, b, "µs", judged_beside_nccl(a, b, bytes));
     }
     must(communicator->close(Deadline::in(Seconds(30))));
 }

@@ -92,7 +92,8 @@ void measure_packing(CudaDevice& device, CudaQueue& queue, Codec codec, std::siz
         row(fmt::format("{} of {} tensors, beside cuMemcpy",
                         way == Way::pack ? shape.packer : shape.unpacker, counts.size()),
             fmt::format("{} MiB", total >> 20), rate, copy_rate, "GB/s",
-            judged(fmt::format("{:.0f} %", 100 * rate / copy_rate), "80 %", rate >= 0.8 * copy_rate));
+            judged(fmt::format("{:.0f} %", 100 * rate / copy_rate), "80 %",
+                   rate >= 0.8 * copy_rate));
     }
 }
 
