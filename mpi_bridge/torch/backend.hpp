@@ -143,6 +143,7 @@ class EngineBackend final : public c10d::Backend {
     void await_everybody(std::optional<double> seconds, bool all_ranks);
     void report_to_first(std::optional<double> seconds);
 
+    const std::int64_t session_ = session();
     Group group_;
     std::vector<int> in_engine_order_;  // members, by ascending ranks of the job
     bool is_ascending_ = true;

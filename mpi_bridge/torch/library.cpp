@@ -14,6 +14,7 @@ Library the_library;
 
 // Never destroyed: threads of a process that ends may come to it.
 struct Kept {
+    std::shared_mutex in_use;  // shared: by those that need the session
     std::mutex mutex;
     std::int64_t begun = 0;  // the session of the latest mpib_init()
     std::vector<at::Tensor> tensors;
@@ -55,8 +56,19 @@ std::int64_t session() {
     return the_session;
 }
 
+std::shared_lock<std::shared_mutex> use_of_session(std::int64_t of_session) {
+    std::shared_lock lock(kept().in_use);
+    if (of_session != the_session) {
+        throw Error(MPIB_ERROR_NOT_INITIALIZED, "this operation is from before shutdown()");
+    }
+    return lock;
+}
+
 void session_has_ended() {
-    ++the_session;
+    {
+        const std::unique_lock unused(kept().in_use);
+        ++the_session;
+    }
     const std::lock_guard lock(kept().mutex);
     kept().marks.clear();
 }

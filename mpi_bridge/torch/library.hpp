@@ -26,6 +26,7 @@
 #pragma once
 
 #include <cstdint>
+#include <shared_mutex>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
@@ -91,6 +92,9 @@ void check(mpib_status status);
 std::int64_t session();
 void session_has_ended();
 void session_has_begun();
+
+/// While this lives, that session does not end; throws if it has ended.
+std::shared_lock<std::shared_mutex> use_of_session(std::int64_t of_session);
 
 /// Keeps memory that the library may still use, until the next session has begun.
 void keep_until_init(std::vector<at::Tensor> tensors, std::int64_t of_session);

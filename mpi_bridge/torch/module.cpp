@@ -25,6 +25,7 @@ struct Package {
     pybind11::object raise_error;  // raise_error(status, text)
     pybind11::object close_set;
     pybind11::object split;
+    unsigned long main_thread = 0;  // of Python
 };
 
 Package& package() {
@@ -35,6 +36,11 @@ Package& package() {
 }  // namespace
 
 void check_signals() {
+    // In any other thread Python looks for none, and a thread that has its lock may wait for this
+    // one.
+    if (PyThread_get_thread_ident() != package().main_thread) {
+        return;
+    }
     const pybind11::gil_scoped_acquire acquired;
     if (PyErr_CheckSignals() != 0) {
         throw pybind11::error_already_set();
@@ -99,9 +105,9 @@ PYBIND11_MODULE(mpi_bridge_torch, module) {
     module.def(
         "set_package",
         [](std::map<int, std::string> class_names, py::object raise_error, py::object close_set,
-           py::object split) {
+           py::object split, unsigned long main_thread) {
             python::package() = {std::move(class_names), std::move(raise_error),
-                                 std::move(close_set), std::move(split)};
+                                 std::move(close_set), std::move(split), main_thread};
         },
         "What the backend calls in Python.");
     module.def(

@@ -13,6 +13,20 @@ namespace mpi_bridge::torch {
 
 namespace {
 
+/// The library takes the caller's word for where and what recv is.
+void require_alike(const Operation& operation) {
+    const auto& send = operation.send;
+    const auto& recv = operation.recv;
+    TORCH_CHECK_VALUE(send.device() == recv.device(), "the input is on ", send.device(),
+                      ", the output on ", recv.device(), "; both must be on the same");
+    TORCH_CHECK_VALUE(!operation.reduction || send.scalar_type() == recv.scalar_type(),
+                      "the input has elements of ", send.scalar_type(), ", the output of ",
+                      recv.scalar_type());
+    const auto is_in_place = operation.kind == MPIB_ALLREDUCE || operation.kind == MPIB_BROADCAST;
+    TORCH_CHECK_VALUE(!is_in_place || send.nbytes() == recv.nbytes(), "the input has ",
+                      send.nbytes(), " bytes, the output ", recv.nbytes());
+}
+
 bool divides_rows(mpib_kind kind) {
     return kind == MPIB_ALLGATHER || kind == MPIB_ALLTOALL;
 }
@@ -62,7 +76,10 @@ Description::Description(const Operation& operation, const std::string& name, in
     described_.send = send.data_ptr();
     described_.shape = send.sizes().data();
     described_.dimensions = static_cast<int>(send.dim());
+    TORCH_CHECK_VALUE(described_.prescale != 0 || !operation.reduction,
+                      "a scale factor of 0 would make every result 0");
     if (operation.recv.defined()) {
+        require_alike(operation);
         described_.recv = operation.recv.data_ptr();
         const auto bytes = operation.recv.nbytes();
         described_.recv_bytes = bytes == 0 ? MPIB_NO_BYTES : bytes;

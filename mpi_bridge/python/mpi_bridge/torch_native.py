@@ -46,6 +46,12 @@ def _source_folders() -> tuple[Path, Path]:
     return tree / "torch", tree / "include"
 
 
+def _cxx11_abi() -> int:
+    import torch
+
+    return int(torch._C._GLIBCXX_USE_CXX11_ABI)
+
+
 @functools.cache
 def _file_name() -> str:
     """Return the name of what is compiled: it says for what, and from which sources."""
@@ -53,7 +59,9 @@ def _file_name() -> str:
 
     sources, headers = _source_folders()
     digest = hashlib.sha256()
-    for part in (torch.__version__, sysconfig.get_config_var("SOABI"), platform.machine()):
+    version = torch.version
+    of_torch = (torch.__version__, version.git_version, version.cuda, _cxx11_abi())
+    for part in (*of_torch, sysconfig.get_config_var("SOABI"), platform.machine()):
         digest.update(f"{part}\0".encode())
     for path in sorted({*sources.rglob("*.[ch]pp"), *headers.glob("mpi_bridge*.h")}):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
@@ -61,13 +69,19 @@ def _file_name() -> str:
 
 
 def _cache() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(home) / "mpi_bridge"
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # As the specification of XDG_CACHE_HOME says.
+    folder = named if named.is_absolute() else Path(os.path.expanduser("~"), ".cache")
+    if not folder.is_absolute():
+        raise NotBuiltError("this user has no home directory; set XDG_CACHE_HOME")
+    return folder / "mpi_bridge"
 
 
 def _require_own(path: Path) -> None:
     """Raise if somebody else could have written there: what is loaded runs as this user."""
-    found = path.stat()
+    found = path.lstat()
+    if stat.S_ISLNK(found.st_mode):
+        raise NotBuiltError(f"{path} is a link")
     if found.st_uid not in (os.getuid(), 0):
         raise NotBuiltError(f"{path} belongs to user {found.st_uid}")
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -117,8 +131,7 @@ def _command(unit: Path, target: Path) -> list[str]:
     system = [headers, headers / "torch" / "csrc" / "api" / "include", python]
     libraries = headers.parent / "lib"
     names = ["torch_python", "torch", "torch_cpu", "c10"]
-    abi = int(torch._C._GLIBCXX_USE_CXX11_ABI)
-    defines = [f"-D_GLIBCXX_USE_CXX11_ABI={abi}"]
+    defines = [f"-D_GLIBCXX_USE_CXX11_ABI={_cxx11_abi()}"]
     if (libraries / "libtorch_cuda.so").exists():
         names.append("torch_cuda")
         defines.append("-DMPI_BRIDGE_TORCH_CUDA")

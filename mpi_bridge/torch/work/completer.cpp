@@ -2,12 +2,14 @@
 #include "work/completer.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <utility>
 #include <vector>
 
 #include <c10/util/Exception.h>
 
+#include "python.hpp"
 #include "work/threads.hpp"
 
 namespace mpi_bridge::torch {
@@ -100,8 +102,14 @@ void Completer::stop() {
     }
     is_stopping_ = true;
     changed_.notify_all();
-    if (calling() == nullptr) {
-        changed_.wait(lock, [&] { return !has_thread_; });
+    if (calling() != nullptr) {
+        return;
+    }
+    constexpr std::chrono::milliseconds between_looks{500};
+    while (!changed_.wait_for(lock, between_looks, [&] { return !has_thread_; })) {
+        lock.unlock();
+        python::check_signals();
+        lock.lock();
     }
 }
 
@@ -126,10 +134,14 @@ void Completer::abandon(std::exception_ptr error) {
     std::vector<Work> unsettled;
     {
         const std::lock_guard lock(mutex_);
+        if (abandoned_) {
+            return;
+        }
         abandoned_ = error;
         for (auto* const each : unsettled_) {
             unsettled.push_back(Work::unsafe_reclaim_from_nonowning(each));
         }
+        unsettled_.clear();
         changed_.notify_all();
     }
     for (const auto& work : unsettled) {

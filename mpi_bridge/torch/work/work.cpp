@@ -10,6 +10,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/core/ivalue_inl.h>
 #include <ATen/core/jit_type.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/StreamGuard.h>
 
 #include "python.hpp"
@@ -30,6 +31,20 @@ double seconds_until(Clock::time_point time) {
 Clock::time_point after(double seconds) {
     return Clock::now() +
            std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+/// Waits for the lock, and lets Python's main thread react to signals meanwhile. Another thread
+/// that has it may wait for other ranks.
+std::unique_lock<std::timed_mutex> lock_until(std::timed_mutex& mutex, Clock::time_point deadline) {
+    constexpr std::chrono::milliseconds between_looks{500};
+    std::unique_lock lock(mutex, std::try_to_lock);
+    while (!lock && Clock::now() < deadline) {
+        if (lock.try_lock_until(std::min(deadline, Clock::now() + between_looks))) {
+            break;
+        }
+        python::check_signals();
+    }
+    return lock;
 }
 
 std::exception_ptr for_future(const std::exception_ptr& error) {
@@ -64,6 +79,10 @@ c10::intrusive_ptr<c10d::Work> work_that_is_done() {
 EngineWork::EngineWork(Parts parts)
     : parts_(std::move(parts)), started_by_(Completer::settling()) {}
 
+void EngineWork::synchronize() {
+    python::without_lock([&] { wait(kNoTimeout); });
+}
+
 bool EngineWork::wait(std::chrono::milliseconds timeout) {
     auto seconds = std::chrono::duration<double>(timeout).count();
     if (seconds <= 0 && parts_.limit) {
@@ -84,7 +103,7 @@ bool EngineWork::wait(std::chrono::milliseconds timeout) {
 void EngineWork::wait_at_most(double seconds, Clock::time_point deadline) {
     std::string last;
     // Another thread that waits for them has the lock.
-    if (const std::unique_lock lock(lock_, deadline); lock) {
+    if (const auto lock = lock_until(lock_, deadline); lock) {
         try {
             for (auto& each : parts_.in_flight) {
                 each.wait(seconds_until(deadline));
@@ -173,6 +192,8 @@ void EngineWork::run_finish() {
     if (parts_.finish.empty()) {
         return;
     }
+    // Results may lie in memory that ends with the session.
+    const auto use = use_of_session(session_);
     const at::NoGradGuard no_grad;
     for (const auto& action : parts_.finish) {
         action(parts_.in_flight);
@@ -260,6 +281,18 @@ c10::intrusive_ptr<c10::ivalue::Future> EngineWork::getFuture() {
 }
 
 void EngineWork::settle() {
+    try {
+        settle_or_throw();
+    } catch (...) {
+        try {
+            end_future(std::current_exception());
+        } catch (...) {
+            // The device has failed, and the engine says so to the next call.
+        }
+    }
+}
+
+void EngineWork::settle_or_throw() {
     if (future_deadline_) {
         try {
             wait_at_most(*parts_.limit, *future_deadline_);
@@ -271,8 +304,12 @@ void EngineWork::settle() {
             }
         }
     }
-    // The future takes down where the current streams are, so these must be the streams that the
+    // The future takes down which device and streams are current: these must be those that the
     // results are in the order of.
+    c10::OptionalDeviceGuard device;
+    if (!parts_.streams.empty()) {
+        device.reset_device(parts_.streams.front().device());
+    }
     const c10::MultiStreamGuard current(parts_.streams);
     complete();
     end_future(error_);

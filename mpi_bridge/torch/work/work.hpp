@@ -48,7 +48,8 @@ class EngineWork final : public c10d::Work {
     explicit EngineWork(Parts parts);
 
     bool wait(std::chrono::milliseconds timeout) override;
-    void synchronize() override { wait(kNoTimeout); }
+    /// torch calls this, and isCompleted(), with the interpreter lock.
+    void synchronize() override;
     bool isCompleted() override;
     bool isSuccess() const override;
     std::exception_ptr exception() const override;
@@ -68,7 +69,7 @@ class EngineWork final : public c10d::Work {
     /// Gives up messages that nobody will wait for; tells whether there were any.
     bool leave_behind();
 
-    /// Waits, and completes the future; called by a completer.
+    /// Waits, and completes the future; called by a completer. Throws nothing.
     void settle();
 
     /// Ends the future with the result or with an error, unless it has ended already.
@@ -78,11 +79,13 @@ class EngineWork final : public c10d::Work {
     friend class Completer;
 
     void wait_at_most(double seconds, std::chrono::steady_clock::time_point deadline);
+    void settle_or_throw();
     void order_current_streams() const;
     void run_finish();
     [[nodiscard]] bool all_have_ended() const;
     [[nodiscard]] bool has_ended() const;
 
+    const std::int64_t session_ = session();
     Parts parts_;
     mutable std::timed_mutex lock_;  // held by the thread that completes the operations
     std::atomic<bool> done_{false};

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
 from torch.distributed import distributed_c10d
 
 from .. import engine, objects, on_device, world
@@ -227,7 +228,12 @@ def _split_only_when_asked() -> None:
         return
 
     def split_source(group: Any, *rest: Any) -> Any:
-        return None if isinstance(group, EngineProcessGroup) else original(group, *rest)
+        if isinstance(group, EngineProcessGroup):
+            return None
+        source = original(group, *rest)
+        in_cpp = native.module() if isinstance(source, c10d.Backend) else None
+        is_ours = in_cpp is not None and in_cpp.process_set_of(source) is not None
+        return None if is_ours else source
 
     distributed_c10d._get_split_source = split_source
 

@@ -10,6 +10,7 @@ import ctypes
 import functools
 import os
 import sys
+import threading
 from typing import Any, NoReturn
 
 import torch
@@ -59,7 +60,13 @@ def _introduce(loaded: Any) -> None:
     )
     from . import groups
 
-    loaded.set_package(class_names(), _raise_error, private_sets.close_set, groups.split_native)
+    loaded.set_package(
+        class_names(),
+        _raise_error,
+        private_sets.close_set,
+        groups.split_native,
+        threading.main_thread().ident,
+    )
     on_device.also_finish(loaded.latest_marks)
     world.watch_sessions(
         began=loaded.session_has_begun,

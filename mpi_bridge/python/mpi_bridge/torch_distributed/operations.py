@@ -21,7 +21,6 @@ from ..engine import Kind
 from . import sparse
 from .naming import Naming
 from .pending import (
-    NO_BYTES,
     Pending,
     as_bytes,
     is_waited_for,
@@ -333,7 +332,8 @@ class Operations:
             parts = self._engine_order(parts)
             splits = [part.numel() * part.element_size() for part in parts]
         pending = Pending(self, outputs, opts)
-        send = torch.cat([as_bytes(part.detach().contiguous()) for part in parts] or [NO_BYTES])
+        nothing = torch.empty(0, dtype=torch.uint8, device=output.device)
+        send = torch.cat([as_bytes(part.detach().contiguous()) for part in parts] or [nothing])
         pending.submit(Kind.ALLTOALL, send, as_bytes(pending.target(output)), splits=splits)
         return pending.work()
 

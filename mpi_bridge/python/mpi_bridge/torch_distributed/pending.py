@@ -121,9 +121,6 @@ class Pending:
                 action()
 
 
-NO_BYTES = torch.empty(0, dtype=torch.uint8)
-
-
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     """Return a contiguous tensor's memory as a flat tensor of bytes."""
     if tensor.numel() == 0:

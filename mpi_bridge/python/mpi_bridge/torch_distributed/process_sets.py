@@ -9,7 +9,7 @@ groups of the same ranks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -26,11 +26,13 @@ class ProcessSet:
     number: int
     is_private: bool = False
     is_of_default_group: bool = False
+    session: int = field(default_factory=world.session)
 
     def close(self) -> None:
         """End the set if nobody else uses it."""
         is_private, self.is_private = self.is_private, False
-        if is_private and world.is_initialized():
+        # In another session, the number may be that of another set.
+        if is_private and world.is_initialized() and self.session == world.session():
             private_sets.close_set(self.number)
 
 

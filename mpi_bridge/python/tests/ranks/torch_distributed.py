@@ -257,6 +257,19 @@ def compare(what, parameters, tolerance):
         check.close(what, ours.detach(), alone.detach(), tolerance)
 
 
+def test_what_would_write_beside_the_result_is_refused():
+    whole = torch.ones(2 * SIZE)
+    for refused in (
+        lambda: dist.reduce_scatter_tensor(torch.zeros(2, dtype=torch.int32), whole),
+        lambda: dist.reduce_scatter_tensor(torch.zeros(2, dtype=torch.float64), whole),
+        lambda: dist.all_to_all_single(whole, whole, [2 * SIZE] * (SIZE + 1), [2] * (SIZE + 1)),
+        lambda: dist.all_reduce(torch.ones(1), op=dist._make_nccl_premul_sum(0.0)),
+    ):
+        check.raises(ValueError, refused)
+    dist.all_reduce(whole)
+    same("the next one", whole, torch.full((2 * SIZE,), float(SIZE)))
+
+
 def test_ddp():
     model = DistributedDataParallel(make_model(), bucket_cap_mb=0.01, gradient_as_bucket_view=True)
     train(model, STEPS)

@@ -175,6 +175,14 @@ def check_the_end_of_a_group_waits_for_no_operation():
         dist.destroy_process_group(group)
 
 
+def check_a_group_that_ends_after_shutdown_ends_no_other_set():
+    # Only the number of a set says which one it is, and the next session may use it again.
+    group = torch_sets.ProcessSet(private_sets.FIRST, is_private=True)
+    group.session -= 1
+    group.close()
+    total(make_pairs(), PAIR)
+
+
 def check_abort_waits_for_nobody():
     if SIZE == 1:
         return

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.distributed's messages between two ranks; the same with gloo, where both have them."""
 
+import threading
 import weakref
 from datetime import timedelta
 
@@ -174,6 +175,20 @@ def check_futures_and_completion():
     same("through a future", future.wait(), torch.full((2,), float(BEFORE + 1)))
     send.wait()
     check.equal("completed", [send.is_completed(), receive.is_success()], [True, True])
+
+
+# Breaks when synchronize(), which torch calls with the interpreter lock, keeps it while it waits
+# for the thread that completes the future, and that one looks for signals.
+def check_synchronize_beside_a_future():
+    got = torch.zeros(2)
+    receive = dist.irecv(got, BEFORE, tag=11)
+    future = receive.get_future()
+    ends = threading.Timer(1.0, lambda: dist.send(torch.ones(2), NEXT, tag=11))
+    ends.start()
+    receive.synchronize()
+    ends.join()
+    future.wait()
+    same("received", got, torch.ones(2))
 
 
 def check_works_that_nobody_keeps():
