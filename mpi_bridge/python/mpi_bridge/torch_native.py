@@ -196,6 +196,9 @@ def main(arguments: list[str] | None = None) -> int:
     except (NotBuiltError, OSError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print(f"{parser.prog}: interrupted; nothing was kept", file=sys.stderr)
+        return 130
     if found is None:
         print(f"not built for torch {torch.__version__}: torch.distributed runs in Python")
         return 1
