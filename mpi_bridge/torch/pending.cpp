@@ -149,6 +149,10 @@ std::size_t Pending::submit(Operation operation) {
             operation.send = operation.recv = place;
         }
     }
+    // What is refused has used up its name, as in Python.
+    const auto members = static_cast<std::size_t>(group_.getSize());
+    TORCH_CHECK_VALUE(operation.splits.empty() || operation.splits.size() == members,
+                      operation.splits.size(), " splits for ", members, " ranks");
     const Description description(operation, name, group_.process_set(), is_waited_for_);
     std::vector<at::Tensor> memory{operation.send};
     if (operation.recv.defined()) {

@@ -44,8 +44,8 @@ def module() -> Any | None:
             )
         if world.rank() == 0:
             print(
-                "mpi_bridge: torch.distributed runs on the backend in Python; the faster one in C++ "
-                f"cannot be used: {why}; python3 -m mpi_bridge.torch_native build",
+                "mpi_bridge: torch.distributed runs on the backend in Python; the faster one in "
+                f"C++ cannot be used: {why}; python3 -m mpi_bridge.torch_native build",
                 file=sys.stderr,
             )
         return None
