@@ -132,7 +132,7 @@ class EngineBackend final : public c10d::Backend {
     void xor_all(Pending& pending, const at::Tensor& source, const at::Tensor& target);
     void reduce_scatter_parts(Pending& pending, const at::Tensor& output, const Tensors& parts,
                               const c10d::ReduceOp& op);
-    bool run_now(const at::Tensor& tensor, const Operation& operation, bool is_waited_for);
+    bool run_now(const Operation& operation);
 
     WorkPtr message(InFlight in_flight, const Tensors& tensors, const at::Tensor& landed,
                     std::function<int(const InFlight&)> source);

@@ -13,7 +13,8 @@
 //   staging     shared memory in place of large tensors of the host
 //   streams     the order of CUDA streams, through torch's own interface
 //   pending     the operations of one call, and what is to be done with their results
-//   backend     c10d::Backend: one function for each collective
+//   backend     c10d::Backend: a group, the order of its operations, and its end
+//   collectives its functions, one for each collective
 //   messages    send, receive, and the barrier that names who is missing
 //   sparse      the allreduce of sparse tensors
 //   python      what the backend needs of Python: signals, errors, process sets

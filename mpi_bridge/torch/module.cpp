@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What Python sees of the backend; mpi_bridge/torch_distributed/native.py calls it. All of it is
-// called with the interpreter lock.
+// What Python sees of the backend; mpi_bridge/torch_distributed/cpp_backend.py calls it. All of it
+// is called with the interpreter lock.
 #include <map>
 #include <memory>
 #include <utility>

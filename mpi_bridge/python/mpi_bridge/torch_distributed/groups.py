@@ -14,7 +14,7 @@ from torch._C import _distributed_c10d as c10d
 from torch.distributed import distributed_c10d
 
 from .. import engine, objects, on_device, world
-from . import native, process_sets, replicas
+from . import cpp_backend, process_sets, replicas
 from .process_group import EngineBackend, EngineProcessGroup
 from .process_sets import ProcessSet
 
@@ -54,7 +54,7 @@ def create(options: Any, _backend_options: Any = None) -> Any:
             limit = options.timeout.total_seconds()
         process_set = _process_set_of(members, limit)
     name, rank = options.group_id, options.group_rank
-    if native.module() is not None:
+    if cpp_backend.module() is not None:
         world.before_leaving("device", on_device.finish)
         only = "" if "," not in _creation.backend else f".{NAME}"
         return _native_backend(f"{_own_name(name)}{only}", process_set, members, rank, limit)
@@ -75,7 +75,7 @@ def create(options: Any, _backend_options: Any = None) -> Any:
 def _native_backend(
     name: str, process_set: ProcessSet, members: list[int], rank: int, limit: float | None
 ) -> Any:
-    return native.module().create(
+    return cpp_backend.module().create(
         name=name,
         process_set=process_set.number,
         is_private=process_set.is_private,
@@ -231,7 +231,7 @@ def _split_only_when_asked() -> None:
         if isinstance(group, EngineProcessGroup):
             return None
         source = original(group, *rest)
-        in_cpp = native.module() if isinstance(source, c10d.Backend) else None
+        in_cpp = cpp_backend.module() if isinstance(source, c10d.Backend) else None
         is_ours = in_cpp is not None and in_cpp.process_set_of(source) is not None
         return None if is_ours else source
 

@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from .. import engine, replicas, torch_replicas
 from ..replicas import Checks
-from . import native
+from . import cpp_backend
 from .process_group import EngineBackend, EngineProcessGroup
 
 _is_watching = False
@@ -76,5 +76,5 @@ def process_set_of(group: Any, device: torch.device) -> int | None:
         group = group._get_backend(device)
     if isinstance(group, (EngineProcessGroup, EngineBackend)):
         return group._set.number
-    in_native_code = native.module()
+    in_native_code = cpp_backend.module()
     return None if in_native_code is None else in_native_code.process_set_of(group)

@@ -11,7 +11,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch_default_group import RANK, SIZE, same
 
-from mpi_bridge.torch_distributed import native
+from mpi_bridge.torch_distributed import cpp_backend
 
 TOTAL = SIZE * (SIZE + 1) / 2
 
@@ -55,7 +55,7 @@ def train(model, parameters):
 
 
 def check_compiled_ddp_trains_as_ddp():
-    if native.module() is None:
+    if cpp_backend.module() is None:
         raise check.Skipped("the compiler looks into a group in Python, and finds what it refuses")
     plain = make_model()
     expected = train(DistributedDataParallel(plain), plain.parameters)

@@ -18,7 +18,7 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 from torch_default_group import RANK, SIZE, both, same
 
-from mpi_bridge.torch_distributed import native
+from mpi_bridge.torch_distributed import cpp_backend
 
 STEPS = 4
 # torch takes the wrapper that DETAIL puts around the group of gloo for that group itself, and may
@@ -185,7 +185,7 @@ def check_a_future_that_is_waited_for_when_another_is_completed():
 
 
 def check_a_callback_that_not_all_ranks_would_run_at_the_same_place():
-    if os.environ.get("TORCH_DISTRIBUTED_DEBUG") == "DETAIL" and native.module() is not None:
+    if os.environ.get("TORCH_DISTRIBUTED_DEBUG") == "DETAIL" and cpp_backend.module() is not None:
         raise check.Skipped("torch, which then compares calls itself, may be the first to notice")
     # With several buckets, PowerSGD does this. Gloo's threads then wait for each other for ever.
     for _ in range(10):

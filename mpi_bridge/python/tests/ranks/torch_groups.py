@@ -13,6 +13,7 @@ from torch_default_group import RANK, SIZE, both, same
 import mpi_bridge
 from mpi_bridge import engine, private_sets, process_sets
 from mpi_bridge.engine import Kind
+from mpi_bridge.torch_distributed import cpp_backend
 from mpi_bridge.torch_distributed import process_sets as torch_sets
 from mpi_bridge.torch_distributed.replicas import process_set_of
 
@@ -155,6 +156,20 @@ def check_a_timeout_of_its_own():
     else:
         dist.all_reduce(tensor, group=group)
         same("in the end", tensor, torch.ones(1) * len(PAIR))
+
+
+# Breaks when torch takes the default group's backend for one whose communicator it can split.
+def check_a_group_beside_a_device_that_the_default_group_is_bound_to():
+    if cpp_backend.module() is None:
+        raise check.Skipped("a group in Python has no backend that torch could take for that")
+    bound = dist.group.WORLD.bound_device_id
+    dist.group.WORLD.bound_device_id = torch.device("cpu:0")
+    try:
+        first = dist.new_group([0])
+    finally:
+        dist.group.WORLD.bound_device_id = bound
+    if RANK == 0:
+        total(first, [0])
 
 
 def check_the_end_of_a_group_waits_for_no_operation():

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch_default_group import GLOO, RANK, SIZE, both, same
 
 import mpi_bridge
-from mpi_bridge.torch_distributed import native
+from mpi_bridge.torch_distributed import cpp_backend
 
 NEXT, BEFORE = (RANK + 1) % SIZE, (RANK - 1) % SIZE
 
@@ -71,7 +71,7 @@ def check_conjugated_and_negated_views():
         plain = torch.zeros(wanted.shape, dtype=wanted.dtype)
         view = torch.zeros(2, dtype=torch.complex64)
         place = view.conj() if wanted.is_complex() else view.conj().imag
-        if native.module() is not None:
+        if cpp_backend.module() is not None:
             # torch hands a copy of such a view to every backend in C++, also to gloo, and drops it.
             place = torch.zeros_like(plain)
         # dist.isend() itself refuses conjugated tensors.
@@ -183,6 +183,7 @@ def check_synchronize_beside_a_future():
     got = torch.zeros(2)
     receive = dist.irecv(got, BEFORE, tag=11)
     future = receive.get_future()
+    # Later than the first look for signals.
     ends = threading.Timer(1.0, lambda: dist.send(torch.ones(2), NEXT, tag=11))
     ends.start()
     receive.synchronize()
@@ -205,9 +206,9 @@ def check_works_that_nobody_keeps():
     dist.barrier()
     same("the last one", last, torch.tensor([-1]))
     # Messages keep their order, so these have come before it, but perhaps not been looked after.
-    for each in native.works_in_flight(dist.group.WORLD):
+    for each in cpp_backend.works_in_flight(dist.group.WORLD):
         each.wait()
-    check.equal("kept", native.works_in_flight(dist.group.WORLD), [])
+    check.equal("kept", cpp_backend.works_in_flight(dist.group.WORLD), [])
     same("all", torch.cat(got), torch.arange(40) + BEFORE)
 
 
