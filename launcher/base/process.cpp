@@ -325,6 +325,7 @@ class Running {
         while (!(status = child_.ended_by(next_look())))
             TRY(look_at_time());
         return Completed{.exit_code = shell_exit_code(*status),
+                         .killed = WIFSIGNALED(*status),
                          .standard_output = std::move(printed_[0]),
                          .standard_error = std::move(printed_[1])};
     }

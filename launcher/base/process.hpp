@@ -152,7 +152,8 @@ struct RunOptions {
 };
 
 struct Completed {
-    int exit_code = 0;  // as a shell reports it: 128 + signal if killed
+    int exit_code = 0;    // as a shell reports it: 128 + signal if killed
+    bool killed = false;  // by a signal; a program may also end with such a code by itself
     std::string standard_output;
     std::string standard_error;
 };

@@ -279,7 +279,7 @@ Result<JobId> Client::submit(const base::Arguments& options, const std::string& 
     run_options.ends_with_us = true;
     const auto completed = TRY(base::run(arguments, run_options));
     // Slurm may have taken the job before sbatch was killed.
-    if (completed.exit_code > 128)
+    if (completed.killed)
         return base::fail(fmt::format("was killed by signal {}", completed.exit_code - 128),
                           "sbatch");
     if (completed.exit_code != 0) return refused("sbatch", completed);

@@ -28,7 +28,7 @@ base::Completed ran(const Visit& visit, const std::string& sandbox) {
     options.environment = {"BATCHAI_SANDBOX=" + sandbox, "BATCHAI_PLAN_DIGEST=d"};
     options.standard_input = "echo from input; exit 6\n";
     auto done = base::run({shell, arguments.end()}, options);
-    return done ? *done : base::Completed{-1, "", done.error().text()};
+    return done ? *done : base::Completed{.exit_code = -1, .standard_error = done.error().text()};
 }
 
 }  // namespace

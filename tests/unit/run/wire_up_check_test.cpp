@@ -24,7 +24,8 @@ class WireUpCheck : public ScratchTest {
         base::RunOptions options;
         options.environment = std::move(environment);
         auto ended = base::run(arguments, options);
-        return ended ? *ended : base::Completed{-1, "", ended.error().text()};
+        return ended ? *ended
+                     : base::Completed{.exit_code = -1, .standard_error = ended.error().text()};
     }
     [[nodiscard]] WireUpWords words(const std::string& said = {}) const {
         return words_of_wire_up(path("wire-up"), path("refused"), 2, said);

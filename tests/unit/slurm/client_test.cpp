@@ -131,6 +131,16 @@ TEST_F(FakeSlurm, WhatAJobThatHasEndedNoLongerNeedsIsNoFault) {
     EXPECT_TRUE(Client().jobs({"7"}).value().empty());
 }
 
+// Breaks when a refusal of sbatch's is taken for a signal because of its exit code.
+TEST_F(FakeSlurm, ASubmissionThatEndsWithALargeCodeHasBeenRefusedAndNotKilled) {
+    command("sbatch", "echo 'sbatch: error: the plugin says no' >&2; exit 255");
+    EXPECT_THAT(Client().submit({}, "job.sh", scrubbed_environment()).error().text(),
+                ::testing::HasSubstr("the plugin says no"));
+    command("sbatch", "kill -KILL $$");
+    EXPECT_THAT(Client().submit({}, "job.sh", scrubbed_environment()).error().what,
+                ::testing::HasSubstr("killed by signal 9"));
+}
+
 TEST_F(FakeSlurm, OfManyJobsTheUsersQueueIsReadAtOnceAndTheRestInPortions) {
     const std::string log = root_.string() + "/asked";
     // The user's queue has the first job, the whole one the last.
