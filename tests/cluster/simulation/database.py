@@ -40,7 +40,7 @@ def _cache() -> Path:
     return Path(os.environ.get("BATCHAI_CACHE") or "/var/cache/batchai").absolute()
 
 
-def _template() -> Path:
+def template() -> Path:
     """An empty data directory, made once per server version and kept in the cache."""
     done = subprocess.run(["mariadbd", "--version"], capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -84,7 +84,7 @@ def prepare(cluster: Cluster) -> None:
             "-a",
             "--reflink=auto",
             "--sparse=always",
-            f"{_template()}/data",
+            f"{template()}/data",
             f"{state}/mariadb",
         ],
         check=True,

@@ -37,10 +37,14 @@ class Cluster(NamedTuple):
     system: str = "/"
     # Slurm switches hosts off and on (power.py).
     power_saving: bool = False
+    # Device files of the machine's own GPUs, with commas between; `gpus` is then their number.
+    gpu_devices: str = ""
 
     @property
     def gpu_files(self) -> list[str]:
-        """The device files of a compute host's pretended GPUs."""
+        """The device files of a compute host's GPUs: the machine's own, or pretended ones."""
+        if self.gpu_devices:
+            return self.gpu_devices.split(",")
         return [f"/run/minicluster/gpu{number}" for number in range(self.gpus)]
 
     @property
@@ -106,6 +110,15 @@ def check(cluster: Cluster) -> None:
     if not 0 <= cluster.gpus <= _MOST_GPUS:
         raise ClusterError(
             f"{cluster.gpus} GPUs per node are not possible", hint=f"ask for 0 to {_MOST_GPUS}"
+        )
+    for device in cluster.gpu_files if cluster.gpu_devices else []:
+        if not Path(device).is_char_device():
+            raise ClusterError(
+                f"{device!r} is not a device file of a GPU", hint="for example /dev/nvidia0"
+            )
+    if cluster.gpu_devices and cluster.nodes != 1:
+        raise ClusterError(
+            "several nodes cannot have the same GPUs", hint="ask for one node, with --nodes 1"
         )
 
 

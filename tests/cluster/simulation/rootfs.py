@@ -83,6 +83,8 @@ def _make_etc(cluster: Cluster, host: str, root: Path) -> None:
 
 def _make_gpu_files(cluster: Cluster, root: Path) -> None:
     """Device files that Slurm can hand out as GPUs. No program can open them."""
+    if cluster.gpu_devices:
+        return  # they are in /dev
     for number, path in enumerate(cluster.gpu_files):
         node = root / path.lstrip("/")
         node.parent.mkdir(exist_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from pathlib import Path
 
 from . import power
 from .layout import LOGIN, Cluster
@@ -136,4 +137,7 @@ def cgroup_conf(cluster: Cluster) -> str:
     # From 24.05 on slurmd wants control groups that it can write to, unless it is told so.
     if _slurm_series(cluster) >= (24, 5):
         return "CgroupPlugin=disabled\n"
+    # Without systemd, the plugin for version 2 does not start; nothing of version 1 is used.
+    if Path("/sys/fs/cgroup/cgroup.procs").exists():
+        return "CgroupAutomount=no\nCgroupPlugin=cgroup/v1\n"
     return "CgroupAutomount=no\n"
