@@ -31,6 +31,7 @@ on_bare() {
 @test "on a bare Debian 12, the jobs of tests/gpu/cluster train without a GPU" {
     [[ $(stat -c %s "$BATS_FILE_TMPDIR/pack.tar.xz") -le $((40 << 20)) ]]
     local environment
+    # shellcheck disable=SC2153 # ctest sets PYTHON
     environment=$(realpath "$(dirname "$PYTHON")/..")
     cd "$SOURCE"
     run -77 on_bare bookworm "$environment/bin/python3" "$environment"
