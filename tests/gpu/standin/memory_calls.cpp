@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The driver's calls that allocate, free and copy.
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -19,6 +20,17 @@ constexpr int poison = 0xC3;
 std::byte* host_pointer(cuda::Address address) {
     // NOLINTNEXTLINE(performance-no-int-to-ptr)
     return reinterpret_cast<std::byte*>(address);
+}
+
+// Copies, ten times as slowly as the host if so said: on a busy machine 50 ms alone would be
+// little.
+void move_bytes(std::byte* to, const std::byte* from, std::size_t bytes, bool slowly) {
+    const auto begin = std::chrono::steady_clock::now();
+    std::memmove(to, from, bytes);
+    if (!slowly) return;
+    const auto took = std::chrono::steady_clock::now() - begin;
+    std::this_thread::sleep_for(
+        std::max<std::chrono::nanoseconds>(std::chrono::milliseconds(50), 9 * took));
 }
 
 // Puts the copy into the stream. Memory of the host that is not pinned is not touched later: what
@@ -46,9 +58,7 @@ cuda::Result copy(Stream& stream, cuda::Address to, cuda::Address from, std::siz
             std::memset(out, poison, bytes);
             Plan::get().pause(reinterpret_cast<std::uint64_t>(&stream), to);
         }
-        if (Plan::get().setting("slow") == device)
-            std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        std::memmove(out, in, bytes);
+        move_bytes(out, in, bytes, Plan::get().setting("slow") == device);
     });
     if (target == Memory::Kind::pageable) end->wait();
     return result(target == Memory::Kind::pageable ? stream.device.fault.load() : 0);
@@ -136,9 +146,7 @@ cuda::Result cuMemcpyPeerAsync(cuda::Address to, cuda::Context of_to, cuda::Addr
         const auto* const in = Memory::get().reach(from, bytes, source);
         auto* const out = Memory::get().reach(to, bytes, target);
         const long far = Plan::get().setting("far");
-        if (direct && (far == source || far == target))
-            std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        std::memmove(out, in, bytes);
+        move_bytes(out, in, bytes, direct && (far == source || far == target));
         if (direct && Plan::get().setting("garbles") == target) out[bytes / 2] ^= std::byte{1};
     });
     return cuda::success;

@@ -21,8 +21,8 @@ namespace standin {
 //   nccl=N           the version that NCCL reports (22809)
 //   slots=N          how many NCCL kernels a device runs at once (1)
 //   idle=0           allocating, freeing, pinning and loading do not wait for the device
-//   slow=DEVICE      each copy to or from this device takes 50 ms longer
-//   far=DEVICE       each direct copy between this device and another takes 50 ms longer
+//   slow=DEVICE      each copy to or from this device takes 50 ms longer, or ten times as long
+//   far=DEVICE       so does each direct copy between this device and another
 //   garbles=DEVICE   what another device copies directly to this one arrives changed
 //   spoils=DEVICE    what a collective of NCCL writes to this device has a wrong bit
 //   apart=DEVICE     each collective of NCCL takes 500 ms longer on this device
