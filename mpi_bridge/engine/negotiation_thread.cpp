@@ -236,7 +236,7 @@ Outcome<Step> NegotiationThread::run(Lock& lock, const RunGroup& step) {
     // that all members, or the devices of all members, refuse alike.
     const bool refused = what.kind == Kind::add_process_set ||
                          what.kind == Kind::remove_process_set ||
-                         (requests.front() != nullptr && requests.front()->refused) ||
+                         (requests.front() != nullptr && requests.front()->refusal) ||
                          (what.device && devices_.refused());
     const bool paused = state_.member.plan.frozen;
     auto next = state_.round.group_done(step, done, refused, Clock::now());

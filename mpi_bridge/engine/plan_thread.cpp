@@ -75,7 +75,10 @@ Outcome<bool> PlanThread::run_bucket(const Bucket& bucket, bool whole) {
     std::size_t at = 0;
     for (const FusedGroup& group : bucket.groups) {
         const auto requests = std::span(requests_).subspan(at, group.ids.size());
-        TRY(execution_.run({group.label, agreement, state_.timeout()}, group, requests));
+        const Done done =
+            execution_.run({group.label, agreement, state_.timeout()}, group, requests);
+        // What all members refuse alike ends alone.
+        if (!done && !requests.front()->refusal) return tl::unexpected(done.error());
         at += group.ids.size();
     }
     return true;

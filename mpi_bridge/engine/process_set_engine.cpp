@@ -69,7 +69,7 @@ Outcome<ProcessSetEngine::Index> ProcessSetEngine::enter(const mpib_operation& o
     request.send = static_cast<const std::byte*>(operation.send);
     request.recv = static_cast<std::byte*>(operation.recv);
     request.room = room_of(operation);
-    request.refused = false;
+    request.refusal.reset();
     request.rows = operation.dimensions == 0 ? 1 : operation.shape[0];
     request.bytes = static_cast<std::size_t>(request.rows) * row_bytes(request.descriptor);
     request.splits.clear();
@@ -78,6 +78,7 @@ Outcome<ProcessSetEngine::Index> ProcessSetEngine::enter(const mpib_operation& o
     request.stream = operation.stream;
     request.note = std::move(note);
     request.waited_for = (operation.flags & MPIB_WAITED_FOR) != 0;
+    if (request.planned) state_.member.note_length(request);
     if (submission.head_ready) {
         if (state_.sleepers != 0) state_.changed.notify_all();
         plan_thread_.head_is_ready(request);

@@ -13,18 +13,18 @@
  *
  * The only cost of a planned bucket beside its own collective is to find out whether all ranks have
  * all of it. An allreduce of at most 32 KiB learns this from one more element in its own vector.
- * Before a larger bucket, a group of several collectives, and operations on device memory, the
- * ranks learn it from an allreduce of 16 bytes.
+ * Before a larger bucket, another kind of operation, a group of several collectives, and operations
+ * on device memory, the ranks learn it from an allreduce of 16 bytes.
  *
- * Operations that are not in the plan are negotiated beside it: those whose length depends on other
- * ranks (allgather, alltoall), those that do not come in every step, and those without a name. If
- * the plan has operations on device memory, it is paused once in each round that runs a negotiated
- * operation on device memory or adds a process set, which costs one more exchange. Once a process
- * set has been added, each operation on device memory, and each bucket of fused ones, costs one
- * more allreduce of 16 bytes, by which its members agree on its place among the operations of all
- * sets on their devices. When a rank waits for something out of the plan's order, or submits a
- * different operation under a planned name, all ranks leave the plan together and a new one is
- * recorded. A name that keeps breaking plans is left out of them.
+ * Before an allgather or an alltoall the ranks tell each other their lengths, planned or not.
+ * Operations that do not come in every step, and those without a name, are negotiated beside the
+ * plan. If the plan has operations on device memory, it is paused once in each round that runs a
+ * negotiated operation on device memory or adds a process set, which costs one more exchange. Once
+ * a process set has been added, each operation on device memory, and each bucket of fused ones,
+ * costs one more allreduce of 16 bytes, by which its members agree on its place among the
+ * operations of all sets on their devices. When a rank waits for something out of the plan's order,
+ * or submits a different operation under a planned name, all ranks leave the plan together and a
+ * new one is recorded. A name that keeps breaking plans is left out of them.
  *
  * Contracts that hold for every function below unless it says otherwise:
  *

@@ -47,12 +47,13 @@ Done check_room_of_members(const Communicator& communicator, const Communicator:
     for (std::size_t member = 0; member < members.size(); ++member) {
         const auto needed = static_cast<std::uint64_t>(members[member].length);
         if (needed <= members[member].room) continue;
-        request.refused = true;
-        return fail(MPIB_ERROR_MISMATCH,
+        request.refusal =
+            Failure{MPIB_ERROR_MISMATCH,
                     fmt::format("{}: the result has {} bytes on rank {}, where recv can hold {} "
                                 "(recv_bytes)",
                                 call.name, needed, communicator.group().ranks[member],
-                                members[member].room));
+                                members[member].room)};
+        return tl::unexpected(*request.refusal);
     }
     return {};
 }

@@ -11,7 +11,7 @@
 
 // Exchanges the lengths of first dimensions that only the sender knows, before the data. The
 // members also tell how much their recv can hold: if that is too little on any of them, all members
-// fail alike (MPIB_ERROR_MISMATCH, and the request is refused) before any data is sent.
+// fail alike (MPIB_ERROR_MISMATCH, the request's refusal) before any data is sent.
 namespace mpi_bridge {
 
 // Fills in the request's received_rows and result_rows for an allgather: the rows that each member

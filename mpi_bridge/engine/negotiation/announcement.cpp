@@ -35,9 +35,11 @@ std::uint64_t wishes_of(Member& member, bool announces) {
     if (member.wants_to_leave_plan()) wishes |= Announcement::leaves_plan;
     if (member.asks_who) wishes |= Announcement::asks_who;
     if (!member.closing) wishes |= Announcement::stays_open;
+    if (member.uses_plan) wishes |= Announcement::uses_plan;
     member.joined_reported = member.joined;
     member.closing_reported = member.closing;
     member.asks_who = false;
+    member.uses_plan = false;
     return wishes;
 }
 

@@ -27,6 +27,7 @@ struct Announcement {
         leaves_plan = 4,  // asks all members to leave the plan
         asks_who = 8,     // wants to know who has submitted what
         stays_open = 16,  // has not been asked to close
+        uses_plan = 32,   // no wish: has submitted something of the plan since its last round
     };
 
     std::vector<NamedRequest> requests;  // of this member, announced in this round
@@ -39,10 +40,11 @@ struct Announcement {
     // The exchanges that follow in this round, as a mask of Wish; they run in the order of its
     // values.
     [[nodiscard]] std::uint64_t wishes() const {
-        return words[0].mask & ~std::uint64_t{stays_open};
+        return words[0].mask & ~std::uint64_t{stays_open | uses_plan};
     }
     // Whether all members announce the same requests.
     [[nodiscard]] bool all_announce_the_same() const;
+    [[nodiscard]] bool plan_is_used() const { return (words[0].mask & uses_plan) != 0; }
     [[nodiscard]] bool all_close() const { return (words[0].mask & stays_open) == 0; }
     // A bit for each of the first `names` names that some member is not ready for.
     [[nodiscard]] Bits not_ready() const;

@@ -93,6 +93,7 @@ Member::Submission Member::put_in_line(Index index, Clock::time_point now) {
     const bool joins = request.descriptor.kind == Kind::join;
     if (plan.active() && request.bucket >= 0 && request.settled) {
         request.planned = true;
+        uses_plan = true;
         Bucket& bucket = plan.at(request.bucket);
         if (--bucket.missing == 0) {
             bucket.filled = now;
@@ -106,6 +107,14 @@ Member::Submission Member::put_in_line(Index index, Clock::time_point now) {
     if (plan.active() && (joins || request.bucket >= 0)) wants_to_leave = true;
     submission.negotiate = true;
     return submission;
+}
+
+void Member::note_length(const OwnRequest& request) {
+    const Kind kind = request.descriptor.kind;
+    if (!has_free_length(kind)) return;
+    // As if all members had sent as much.
+    const auto parts = kind == Kind::allgather ? options.ranks.size() : 1;
+    plan.at(request.bucket).bytes = request.bytes * parts;
 }
 
 void Member::saw_end(Index index) {
@@ -193,7 +202,7 @@ void Member::finish_head(const Head& head, const Outcome<bool>& executed) {
     for (const Index index : head.requests) {
         if (!head.whole) break;
         if (well)
-            complete(index, {});
+            complete(index, requests.at(index).refusal);
         else if (!executed)
             // The first failure explains more than the errors that follow from it here.
             complete(index, failure ? *failure : executed.error());
@@ -224,6 +233,7 @@ void Member::adopt(std::vector<Bucket> buckets, Clock::time_point now) {
                 if (request.state != OwnRequest::State::waiting) continue;
                 if (request.settled) {
                     request.planned = true;
+                    uses_plan = true;
                     --plan.at(number).missing;
                 } else {
                     wants_to_leave = true;

@@ -70,6 +70,8 @@ class Member {
                                              Clock::time_point now);
     // Submits a change of the process sets, which every member has to ask for.
     [[nodiscard]] Outcome<Submission> submit(const Descriptor& change, Clock::time_point now);
+    // The length of a planned request is known now; the plan does not know those that may differ.
+    void note_length(const OwnRequest& request);
     // The program has seen that a request is done.
     void saw_end(Index index);
     // The program has released a request that is done.
@@ -132,6 +134,7 @@ class Member {
     bool joined = false;           // this rank has joined
     bool joined_reported = false;  // the other members know
     bool wants_to_leave = false;   // this rank wants to leave the plan
+    bool uses_plan = false;        // it has submitted something of the plan since its last round
     bool order_changed = false;    // the reason: its head was not submitted in the planned order
     bool asks_who = false;         // the members are to tell what each of them has submitted
     bool closing = false;

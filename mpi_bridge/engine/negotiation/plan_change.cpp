@@ -16,7 +16,8 @@ PlanChange::Next PlanChange::next() {
         return sequence_.empty() ? Next::nothing : Next::verify;
     }
     member_.recorder.restart_after_step();
-    return sequence_.empty() || !growth_.step_seen() ? Next::nothing : Next::leave;
+    const bool used = std::exchange(used_, false);
+    return sequence_.empty() || !growth_.step_seen(used) ? Next::nothing : Next::leave;
 }
 
 std::vector<Word> PlanChange::proposal() {
@@ -42,6 +43,7 @@ Done PlanChange::adopt(const std::vector<Word>& words, Clock::time_point now) {
     for (std::size_t at = 0; at < count; ++at)
         sequence_[at].after = words[at].number;
     growth_.restart();
+    used_ = false;
     member_.adopt(make_buckets(sequence_, member_.options.limits), now);
     return {};
 }

@@ -25,6 +25,8 @@ class PlanChange {
         verify,  // proposal() is to be reduced, and adopt() to be called with the result
         leave,   // the plan is to be left for a larger one
     };
+    // A member has used the plan.
+    void plan_used() { used_ = true; }
     // Decides what follows from the steps recorded so far.
     [[nodiscard]] Next next();
 
@@ -42,6 +44,7 @@ class PlanChange {
   private:
     Member& member_;
     PlanGrowth growth_;
+    bool used_ = false;                // the plan, since the latest step outside of it
     std::vector<Sequenced> sequence_;  // the plan that is being verified
     std::uint64_t digest_ = 0;
 };

@@ -42,6 +42,7 @@ Outcome<Step> Round::reduced(const std::vector<Word>& words) {
         case Wait::words:
             said_.words = words;
             TRY(said_.settings_agree());
+            if (said_.plan_is_used()) plan_change_.plan_used();
             to_do_ = said_.wishes();
             return next_exchange();
         case Wait::joins:

@@ -73,8 +73,8 @@ Bucket arrange_group(const std::vector<const Sequenced*>& group, BucketLimits li
 }  // namespace
 
 std::size_t bytes_of(const Descriptor& descriptor) {
-    if (descriptor.kind == Kind::allgather || descriptor.kind == Kind::alltoall ||
-        descriptor.kind == Kind::add_process_set || descriptor.kind == Kind::remove_process_set) {
+    if (has_free_length(descriptor.kind) || descriptor.kind == Kind::add_process_set ||
+        descriptor.kind == Kind::remove_process_set) {
         return 0;
     }
     return elements(descriptor) * datatype_bytes(descriptor.datatype);

@@ -40,6 +40,8 @@ struct FusedGroup {
 struct Bucket {
     std::vector<FusedGroup> groups;
     std::size_t operations = 0;
+    // Of operations whose length may differ: those of the latest one here, see
+    // Member::note_length().
     std::size_t bytes = 0;
 
     // State of a bucket in the plan.

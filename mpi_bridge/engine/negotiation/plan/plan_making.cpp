@@ -44,8 +44,14 @@ std::vector<Bucket> make_buckets(const std::vector<Sequenced>& sequence, BucketL
     return buckets;
 }
 
-bool PlanGrowth::step_seen() {
+bool PlanGrowth::step_seen(bool used) {
     constexpr std::uint64_t most = 1U << 16;
+    constexpr std::uint64_t most_unused = 16;
+    unused_steps_ = used ? 0 : unused_steps_ + 1;
+    if (unused_steps_ >= unused_needed_) {
+        unused_needed_ = std::min(unused_needed_ * 2, most_unused);
+        return true;
+    }
     if (++steps_ < needed_) return false;
     needed_ = std::min(needed_ * 2, most);
     return true;

@@ -39,9 +39,6 @@ bool has_root(Kind kind) {
 bool has_data(Kind kind) {
     return kind != Kind::barrier && kind != Kind::join;
 }
-bool has_free_length(Kind kind) {
-    return kind == Kind::allgather || kind == Kind::alltoall;
-}
 
 double scale_of(double given) {
     return given == 0 ? 1 : given;
@@ -174,13 +171,19 @@ std::size_t elements(const Descriptor& descriptor) {
                : static_cast<std::size_t>(descriptor.shape.front()) * row_elements(descriptor);
 }
 
+bool has_free_length(Kind kind) {
+    return kind == Kind::allgather || kind == Kind::alltoall;
+}
+
 bool is_plannable(const Descriptor& descriptor, std::string_view name) {
     if (name.find(counted_name_infix) != std::string_view::npos) return false;
     switch (descriptor.kind) {
         case Kind::allreduce:
+        case Kind::allgather:
         case Kind::broadcast:
-        case Kind::reduce:
         case Kind::reduce_scatter:
+        case Kind::alltoall:
+        case Kind::reduce:
         case Kind::barrier:
             return true;
         default:

@@ -69,9 +69,11 @@ struct Descriptor {
 // The part between kind and number in the names of operations that callers left unnamed.
 inline constexpr std::string_view counted_name_infix = ".noname.";
 
-// Whether the operation can be part of a plan: its sizes are the same in every step and on every
-// rank. An operation with a counted name cannot, because the name never comes again, and no step
-// would be like the one before.
+// Whether the first dimension may differ between the ranks, and from step to step.
+[[nodiscard]] bool has_free_length(Kind kind);
+
+// Whether the operation can be part of a plan. An operation with a counted name cannot, because the
+// name never comes again, and no step would be like the one before.
 [[nodiscard]] bool is_plannable(const Descriptor& descriptor, std::string_view name);
 
 // Whether both can share a bucket: they are allreduces that differ only in shape.

@@ -62,7 +62,7 @@ struct OwnRequest {
     std::optional<Clock::time_point> awaited;  // when a thread first waited for the end
 
     std::optional<Failure> failure;  // once done
-    bool refused = false;            // all members refused it alike, before any data was sent
+    std::optional<Failure> refusal;  // all members refused it alike, before any data was sent
     std::vector<std::byte> owned;    // the result if the caller gave no recv
     Memory device_owned;             // the same for an operation on device memory
     DeviceNote note;                 // position of the stream at the submission, if known

@@ -72,8 +72,8 @@ TEST(EngineDevice, ReducesWhatIsNegotiatedAndWhatIsPlanned) {
     }
 }
 
-// Each step has planned ones, and others that are never planned; the ranks submit them in other
-// orders. All go through one group, so its order must be the same on all ranks.
+// Each step has planned ones, and one without a name, which is never planned; the ranks submit them
+// in other orders. All go through one group, so its order must be the same on all ranks.
 TEST(EngineDevice, KeepsOneOrderBetweenThePlanAndWhatIsBesideIt) {
     constexpr int size = 3;
     Ranks ranks(size);
@@ -87,6 +87,7 @@ TEST(EngineDevice, KeepsOneOrderBetweenThePlanAndWhatIsBesideIt) {
             gathered.operation.kind = MPIB_ALLGATHER;
             (void)gathered.made();
             gathered.operation.recv = nullptr;
+            gathered.operation.name = nullptr;
             std::array<const mpib_operation*, 3> order{&first.made(), &second.made(),
                                                        &gathered.operation};
             std::rotate(order.begin(), order.begin() + (rank.rank() + step) % 3, order.end());

@@ -117,41 +117,46 @@ TEST(EngineKinds, AllgatherTakesADifferentNumberOfRowsFromEachRank) {
                 ASSERT_TRUE(rank.engine().release(handle));
             }
         });
+        EXPECT_EQ(ranks.at(0).counters().plans_made, 1U);
+        EXPECT_GT(ranks.at(0).counters().planned_buckets, 0U);
     }
 }
 
+// Rank r sends r + s + step rows to rank s.
 TEST(EngineKinds, AlltoallSendsEachRankItsSplit) {
     for (const int size : sizes) {
         Ranks ranks(size);
         ranks.run([&](Ranks::Rank& rank) {
-            // Rank r sends r + s rows to rank s.
-            std::vector<std::int64_t> splits;
-            for (int other = 0; other < size; ++other)
-                splits.push_back(rank.rank() + other);
-            const auto rows = std::accumulate(splits.begin(), splits.end(), std::int64_t{0});
-            Floats tensor("tokens", floats(static_cast<int>(rows), 0));
-            std::size_t at = 0;
-            for (int other = 0; other < size; ++other) {
-                for (int row = 0; row < rank.rank() + other; ++row)
-                    tensor.send[at++] = static_cast<float>(rank.rank() * 100 + other * 10 + row);
+            for (int step = 0; step < steps; ++step) {
+                std::vector<std::int64_t> splits;
+                std::vector<float> values;
+                for (int other = 0; other < size; ++other) {
+                    splits.push_back(rank.rank() + other + step);
+                    for (int row = 0; row < splits.back(); ++row)
+                        values.push_back(static_cast<float>(rank.rank() * 100 + other * 10 + row));
+                }
+                Floats tensor("tokens", values);
+                tensor.operation.kind = MPIB_ALLTOALL;
+                (void)tensor.made();
+                tensor.operation.recv = nullptr;
+                tensor.operation.splits = splits.data();
+                const auto handle = submit(rank.engine(), tensor.operation);
+                const auto done = rank.engine().wait(handle, 0);
+                ASSERT_TRUE(done) << done.error().text;
+                const auto result = rank.engine().result(handle);
+                ASSERT_TRUE(result);
+                const auto* data = static_cast<const float*>(result->data);
+                for (int other = 0; other < size; ++other) {
+                    ASSERT_EQ(result->received_rows[other], rank.rank() + other + step);
+                    for (int row = 0; row < rank.rank() + other + step; ++row)
+                        ASSERT_EQ(*data++,
+                                  static_cast<float>(other * 100 + rank.rank() * 10 + row));
+                }
+                ASSERT_TRUE(rank.engine().release(handle));
             }
-            tensor.operation.kind = MPIB_ALLTOALL;
-            (void)tensor.made();
-            tensor.operation.recv = nullptr;
-            tensor.operation.splits = splits.data();
-            const auto handle = submit(rank.engine(), tensor.operation);
-            const auto done = rank.engine().wait(handle, 0);
-            ASSERT_TRUE(done) << done.error().text;
-            const auto result = rank.engine().result(handle);
-            ASSERT_TRUE(result);
-            const auto* data = static_cast<const float*>(result->data);
-            for (int other = 0; other < size; ++other) {
-                ASSERT_EQ(result->received_rows[other], rank.rank() + other);
-                for (int row = 0; row < rank.rank() + other; ++row)
-                    ASSERT_EQ(*data++, static_cast<float>(other * 100 + rank.rank() * 10 + row));
-            }
-            ASSERT_TRUE(rank.engine().release(handle));
         });
+        EXPECT_EQ(ranks.at(0).counters().plans_made, 1U);
+        EXPECT_GT(ranks.at(0).counters().planned_buckets, 0U);
     }
 }
 

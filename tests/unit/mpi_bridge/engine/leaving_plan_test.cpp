@@ -117,6 +117,35 @@ TEST_P(LeavingThePlan, IsNoticedByPollingToo) {
 
 INSTANTIATE_TEST_SUITE_P(Engine, LeavingThePlan, testing::Values(4, 20000));
 
+// Breaks when the plan of a phase that is over stays for long, so that the next phase has none.
+TEST(EnginePlan, IsGivenUpSoonWhenTheProgramHasComeToAnotherPhase) {
+    Ranks ranks(3);
+    ranks.run([&](Ranks::Rank& rank) {
+        for (const char* phase : {"load ", "train ", "evaluate "}) {
+            for (int step = 0; step < 7; ++step)
+                run_step(rank, {phase + std::string("a"), phase + std::string("b")}, 4);
+        }
+    });
+    EXPECT_EQ(ranks.at(0).counters().plans_made, 3U);
+}
+
+// Breaks when a short phase makes the plan of the long one anew each time.
+TEST(EnginePlan, StaysWhenAShortPhaseReturns) {
+    Ranks ranks(2);
+    ranks.run([&](Ranks::Rank& rank) {
+        for (int epoch = 0; epoch < 20; ++epoch) {
+            for (int step = 0; step < 8; ++step)
+                run_step(rank, {"a", "b"}, 4);
+            for (int step = 0; step < 4; ++step)
+                run_step(rank, {"metric"}, 4);
+        }
+    });
+    // 20 times 4 steps outside of it are decided on after 4, 8, 16 and 32 of them, and when nobody
+    // uses the plan, after 1, 2 and 4.
+    EXPECT_LE(ranks.at(0).counters().plans_made, 1U + 4U + 3U);
+    EXPECT_GE(ranks.at(0).counters().planned_buckets, 120U);
+}
+
 TEST(EnginePlan, LeavesOutWhatDoesNotComeInEveryStep) {
     Ranks ranks(2);
     ranks.run([&](Ranks::Rank& rank) {
