@@ -30,7 +30,8 @@
 //   reduce_scatter_ring.cpp              around the ring
 //   allgather_bruck.cpp                  for short parts: few steps, with copies
 //   allgather_ring.cpp                   for long parts: around the ring
-//   alltoall_pairwise.cpp                each step sends to one rank and receives from another one
+//   alltoall_pairwise.cpp                each step sends to one rank and receives from another one;
+//                                        those of short messages are taken at once
 //
 //   circulant.hpp                        the common part of the algorithms that halve and double
 //   ring.hpp                             the common part of the ring algorithms
