@@ -33,6 +33,12 @@ constexpr std::array<std::string_view, 9> foreign_transports = {
     "library://", "shub://",   "oras://",        "ostree:",
     "sif:"};
 
+constexpr std::array<std::pair<std::string_view, Kind>, 3> transports = {{
+    {"oci:", Kind::oci_layout},
+    {"oci-archive:", Kind::oci_archive},
+    {"docker-archive:", Kind::docker_archive},
+}};
+
 tl::unexpected<BadReference> bad(std::string what, std::string hint) {
     return tl::unexpected<BadReference>(BadReference{std::move(what), std::move(hint), false});
 }
@@ -42,7 +48,7 @@ tl::unexpected<BadReference> bad_server(std::string what, std::string hint) {
 }
 
 bool is_lower_or_digit(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+    return (c >= 'a' && c <= 'z') || base::is_digit(c);
 }
 
 bool is_word(char c) {
@@ -123,6 +129,14 @@ bool names_registry(std::string_view component) {
     return component == "localhost" || component.find_first_of(".:") != std::string_view::npos;
 }
 
+// Whether a name that begins with this registry would be read as one of a transport: "oci:5000".
+bool begins_as_transport(std::string_view registry) {
+    const auto is_it = [&](std::string_view transport) { return registry.starts_with(transport); };
+    return std::any_of(foreign_transports.begin(), foreign_transports.end(), is_it) ||
+           std::any_of(transports.begin(), transports.end(),
+                       [&](const auto& transport) { return is_it(transport.first); });
+}
+
 struct Server {
     std::string registry;  // empty: none was given
     bool plain_http = false;
@@ -156,6 +170,10 @@ tl::expected<Server, BadReference> parse_server(const std::optional<std::string>
         return bad_server(
             fmt::format("\"serverUrl\" is a host without a domain and a port: \"{}\"", *url),
             fmt::format("write its port: \"{}:443\"", host));
+    if (begins_as_transport(server.registry))
+        return bad_server(
+            fmt::format("\"serverUrl\" cannot be told from the name of a transport: \"{}\"", *url),
+            "write the host's name with its domain, or its address");
     return server;
 }
 
@@ -311,11 +329,6 @@ std::string Reference::registry_name() const {
 
 Parsed parse(std::string_view image, const std::optional<std::string>& server_url) {
     constexpr std::string_view docker = "docker://";
-    constexpr std::array<std::pair<std::string_view, Kind>, 3> transports = {{
-        {"oci:", Kind::oci_layout},
-        {"oci-archive:", Kind::oci_archive},
-        {"docker-archive:", Kind::docker_archive},
-    }};
     constexpr std::size_t longest = 4095;  // bytes of a path
     if (image.size() > longest)
         return tl::unexpected<BadReference>(

@@ -161,6 +161,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"oci://x", "", "names no file", "oci:PATH", false},
         Wrong{"nvcr.io/x", "quay.io", "names the registry quay.io", "leave", true},
         Wrong{"x", "https://", "names no registry", "host", true},
+        Wrong{"x", "oci:5000", "name of a transport", "domain", true},
+        Wrong{"x", "ostree:443", "name of a transport", "domain", true},
         Wrong{"x", "https://gitlab.example/group", "has a path", "\"group/\"", true},
         Wrong{"./x.sqsh", "nvcr.io", "no meaning", "leave it out", true}));
 
