@@ -280,6 +280,11 @@ int shell_exit_code(int wait_status) {
     return WEXITSTATUS(wait_status);
 }
 
+std::optional<int> signal_in(int exit_code) {
+    if (exit_code <= 128 || exit_code > 128 + SIGRTMAX) return std::nullopt;
+    return exit_code - 128;
+}
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -325,7 +330,6 @@ class Running {
         while (!(status = child_.ended_by(next_look())))
             TRY(look_at_time());
         return Completed{.exit_code = shell_exit_code(*status),
-                         .killed = WIFSIGNALED(*status),
                          .standard_output = std::move(printed_[0]),
                          .standard_error = std::move(printed_[1])};
     }

@@ -134,6 +134,9 @@ class Child {
 // Converts a wait status to an exit code as a shell does: 128 + signal for a process that was
 // killed.
 [[nodiscard]] int shell_exit_code(int wait_status);
+// The other way: the signal that the exit code tells of, also if a shell in between has passed it
+// on. Larger codes, such as the 255 of many programs of Slurm, tell of none.
+[[nodiscard]] std::optional<int> signal_in(int exit_code);
 
 struct RunOptions {
     std::optional<Environment> environment;  // without it the program gets ours
@@ -152,8 +155,7 @@ struct RunOptions {
 };
 
 struct Completed {
-    int exit_code = 0;    // as a shell reports it: 128 + signal if killed
-    bool killed = false;  // by a signal; a program may also end with such a code by itself
+    int exit_code = 0;  // as a shell reports it: 128 + signal if killed
     std::string standard_output;
     std::string standard_error;
 };

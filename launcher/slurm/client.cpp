@@ -279,9 +279,8 @@ Result<JobId> Client::submit(const base::Arguments& options, const std::string& 
     run_options.ends_with_us = true;
     const auto completed = TRY(base::run(arguments, run_options));
     // Slurm may have taken the job before sbatch was killed.
-    if (completed.killed)
-        return base::fail(fmt::format("was killed by signal {}", completed.exit_code - 128),
-                          "sbatch");
+    if (const auto signal = base::signal_in(completed.exit_code))
+        return base::fail(fmt::format("was killed by signal {}", *signal), "sbatch");
     if (completed.exit_code != 0) return refused("sbatch", completed);
     return parse_submitted(completed.standard_output);
 }
