@@ -50,7 +50,7 @@ void PlanThread::run_soon() {
 }
 
 void PlanThread::head_is_ready(const OwnRequest& submitted) {
-    const bool small = state_.member.plan.head().bytes <= small_bucket_bytes;
+    const bool small = state_.member.plan.head().all_bytes() <= small_bucket_bytes;
     const bool waited_for = submitted.waited_for && state_.host.only_one();
     if (!waited_for && !(polls_ && small)) work_.notify_one();
 }
@@ -110,7 +110,7 @@ void PlanThread::hand_over() {
     PlannedOrder& plan = state_.member.plan;
     if (!plan.can_run()) return;
     if (state_.sleepers != 0) state_.changed.notify_all();
-    if (!polls_ || plan.head().bytes > small_bucket_bytes) work_.notify_one();
+    if (!polls_ || plan.head().all_bytes() > small_bucket_bytes) work_.notify_one();
 }
 
 void PlanThread::work() {
@@ -120,7 +120,7 @@ void PlanThread::work() {
     while (!state_.ending) {
         const auto now = Clock::now();
         const bool ready = plan.can_run();
-        const bool small = ready && plan.head().bytes <= small_bucket_bytes;
+        const bool small = ready && plan.head().all_bytes() <= small_bucket_bytes;
         if (ready && (!small || urgent_ || now >= plan.head().filled + poll_interval)) {
             run_head(lock);
             last_work = Clock::now();

@@ -114,7 +114,7 @@ void Member::note_length(const OwnRequest& request) {
     if (!has_free_length(kind)) return;
     // As if all members had sent as much.
     const auto parts = kind == Kind::allgather ? options.ranks.size() : 1;
-    plan.at(request.bucket).bytes = request.bytes * parts;
+    plan.at(request.bucket).free_bytes += request.bytes * parts;
 }
 
 void Member::saw_end(Index index) {
@@ -235,6 +235,7 @@ void Member::adopt(std::vector<Bucket> buckets, Clock::time_point now) {
                     request.planned = true;
                     uses_plan = true;
                     --plan.at(number).missing;
+                    note_length(request);
                 } else {
                     wants_to_leave = true;
                 }

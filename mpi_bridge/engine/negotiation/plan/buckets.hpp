@@ -40,12 +40,13 @@ struct FusedGroup {
 struct Bucket {
     std::vector<FusedGroup> groups;
     std::size_t operations = 0;
-    // Of operations whose length may differ: those of the latest one here, see
-    // Member::note_length().
-    std::size_t bytes = 0;
+    std::size_t bytes = 0;  // without those of operations whose length may differ
 
     // State of a bucket in the plan.
     std::size_t missing = 0;  // operations that this rank has not submitted
+    std::size_t free_bytes =
+        0;  // of submitted operations whose length may differ, see note_length()
+    [[nodiscard]] std::size_t all_bytes() const { return bytes + free_bytes; }
     Clock::time_point filled;
 };
 

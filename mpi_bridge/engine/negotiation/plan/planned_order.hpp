@@ -55,6 +55,7 @@ class PlannedOrder {
         if (!whole) return;
         Bucket& bucket = head();
         bucket.missing = bucket.operations;
+        bucket.free_bytes = 0;
         ++finished_;
     }
 
