@@ -47,6 +47,14 @@ template <typename Number>
 [[nodiscard]] std::string lower(std::string_view text);
 [[nodiscard]] std::string upper(std::string_view text);
 
+// Of ASCII, whatever the locale.
+[[nodiscard]] constexpr bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+[[nodiscard]] constexpr bool is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
 // Returns whether this is a control character of ASCII.
 [[nodiscard]] constexpr bool is_control(char c) {
     const auto byte = static_cast<unsigned char>(c);

@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
+
 namespace batchai::base {
 
 using std::chrono::duration_cast;
@@ -50,7 +52,7 @@ std::optional<Time> from_iso8601(std::string_view text) {
     std::array<int, 6> numbers{};
     if (text.size() < form.size()) return std::nullopt;
     for (std::size_t i = 0, number = 0; i < form.size(); ++i) {
-        const bool digit = text[i] >= '0' && text[i] <= '9';
+        const bool digit = is_digit(text[i]);
         if (form[i] == 'd' ? !digit : text[i] != form[i]) return std::nullopt;
         if (digit)
             numbers.at(number) = numbers.at(number) * 10 + (text[i] - '0');
@@ -70,7 +72,7 @@ std::optional<Time> from_iso8601(std::string_view text) {
         std::int64_t fraction = 0;
         std::int64_t unit = 100000;
         rest.remove_prefix(1);
-        while (!rest.empty() && rest.front() >= '0' && rest.front() <= '9') {
+        while (!rest.empty() && is_digit(rest.front())) {
             fraction += (rest.front() - '0') * unit;
             unit /= 10;
             rest.remove_prefix(1);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/ids.hpp"
+#include "base/text.hpp"
 #include "base/timestamp.hpp"
 #include "cli/output/terminal.hpp"
 #include "clusters/volume_flags.hpp"
@@ -27,7 +28,7 @@ std::string new_account_name() {
     std::string name(account_prefix);
     for (const char c : base::random_uuid()) {
         if (name.size() == account_prefix.size() + random_letters) break;
-        if (c >= '0' && c <= '9') name += static_cast<char>('g' + (c - '0'));
+        if (base::is_digit(c)) name += static_cast<char>('g' + (c - '0'));
         if (c >= 'a' && c <= 'f') name += c;
     }
     return name;

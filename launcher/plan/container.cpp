@@ -74,7 +74,7 @@ std::vector<Variable> image_environment(const Container& container) {
 std::int64_t memory_bytes(std::string_view text) {
     std::int64_t number = 0;
     std::size_t at = 0;
-    for (; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at)
+    for (; at < text.size() && base::is_digit(text[at]); ++at)
         number = number * 10 + (text[at] - '0');
     const std::string unit = base::lower(text.substr(at));
     constexpr std::int64_t most = std::int64_t{1} << 62U;

@@ -126,10 +126,10 @@ std::optional<std::string> Plan::host_path(std::string_view job_path) const {
 namespace {
 
 bool starts_name(char c) {
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
+    return base::is_letter(c) || c == '_';
 }
 bool continues_name(char c) {
-    return starts_name(c) || (c >= '0' && c <= '9');
+    return starts_name(c) || base::is_digit(c);
 }
 
 struct Reference {

@@ -181,8 +181,7 @@ base::Result<const Known*> with_name(std::string_view name) {
 bool is_option_name(std::string_view name) {
     return !name.empty() && name.front() != '-' &&
            std::all_of(name.begin(), name.end(), [](char c) {
-               return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                      c == '-' || c == '_' || c == '.';
+               return base::is_letter(c) || base::is_digit(c) || c == '-' || c == '_' || c == '.';
            });
 }
 

@@ -123,7 +123,7 @@ std::string sweep_placeholder(std::string_view uuid, std::string_view parameter)
 
 bool may_be_in_path(std::string_view value) {
     const auto good = [](char c) {
-        return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+        return base::is_letter(c) || base::is_digit(c) ||
                std::string_view("_-+=,.:@%").find(c) != std::string_view::npos;
     };
     // ".." could become a component of its own. A name has at most 255 bytes.

@@ -107,7 +107,7 @@ constexpr std::array<std::string_view, 13> secret_names = {
 
 bool is_option_name(std::string_view name) {
     return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+        return (c >= 'a' && c <= 'z') || base::is_digit(c) || c == '_';
     });
 }
 
@@ -178,7 +178,7 @@ std::optional<ExtraOption> extra_option(std::string_view word) {
     const std::size_t equals = std::min(word.find('='), word.size());
     const std::string_view name = word.substr(0, equals);
     const bool is_name = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+        return (c >= 'a' && c <= 'z') || base::is_digit(c) || c == '-';
     });
     if (!is_name || equals + 1 == word.size()) return std::nullopt;
     return ExtraOption{

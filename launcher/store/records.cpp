@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "base/utf8.hpp"
 
 namespace batchai::store {
@@ -13,7 +14,7 @@ namespace batchai::store {
 namespace {
 
 bool is_allowed(const Kind& kind, char c) {
-    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')) return true;
+    if (base::is_letter(c) || base::is_digit(c)) return true;
     return c == '-' || c == '_' || (c == '.' && kind.dot_in_name);
 }
 

@@ -124,12 +124,8 @@ bool has_control(std::string_view text) {
     return std::any_of(text.begin(), text.end(), base::is_control);
 }
 
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
 bool is_word_character(char c) {
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || is_digit(c) || c == '_';
+    return base::is_letter(c) || base::is_digit(c) || c == '_';
 }
 
 bool is_octal(char c) {
@@ -186,7 +182,7 @@ Failure check_relative_mount_path(std::string_view text) {
 }
 
 Failure check_variable_name(std::string_view text) {
-    const bool good = !text.empty() && !is_digit(text.front()) &&
+    const bool good = !text.empty() && !base::is_digit(text.front()) &&
                       std::all_of(text.begin(), text.end(), is_word_character);
     if (good) return std::nullopt;
     return bad(fmt::format("is not a variable's name: {}", quote_name(text)),
@@ -243,7 +239,7 @@ Failure check_octal_mode(std::string_view text) {
 
 Failure check_memory_size(std::string_view text) {
     std::string_view unit = text.substr(static_cast<std::size_t>(
-        std::find_if_not(text.begin(), text.end(), is_digit) - text.begin()));
+        std::find_if_not(text.begin(), text.end(), base::is_digit) - text.begin()));
     const bool has_digits = unit.size() < text.size() && text.size() - unit.size() <= 15;
     const std::string lower = base::lower(unit);
     const bool good_unit = lower.empty() || lower == "b" || lower == "k" || lower == "m" ||
@@ -286,7 +282,7 @@ Failure check_option_list(std::string_view text) {
 // Takes a number of up to 9 digits from the front of `text`.
 std::optional<std::int64_t> take_index(std::string_view& text) {
     std::size_t digits = 0;
-    while (digits < text.size() && is_digit(text[digits]))
+    while (digits < text.size() && base::is_digit(text[digits]))
         ++digits;
     if (digits == 0 || digits > 9) return std::nullopt;
     const auto number = base::number_in<std::int64_t>(text.substr(0, digits));

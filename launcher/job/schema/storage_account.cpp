@@ -23,8 +23,7 @@ constexpr std::string_view no_key =
     "storage_key value in batchai section of your az configuration file.";
 
 bool is_host_character(char c) {
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_';
+    return base::is_letter(c) || base::is_digit(c) || c == '-' || c == '_';
 }
 
 bool is_component(std::string_view name) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "job/parse.hpp"
 #include "job/syntax/utf8.hpp"
 
@@ -18,11 +19,11 @@ std::string_view container_name(char closing) {
 }
 
 bool is_word_start(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$';
+    return base::is_letter(c) || c == '_' || c == '$';
 }
 
 bool is_number_start(char c) {
-    return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.';
+    return base::is_digit(c) || c == '-' || c == '+' || c == '.';
 }
 
 // Marks and reports every key that the object already has.

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "job/syntax/reader.hpp"
 #include "job/syntax/utf8.hpp"
 
@@ -15,12 +16,8 @@ namespace {
 
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
-bool is_json_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
 std::size_t count_digits(std::string_view text) {
-    return static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), is_json_digit) -
+    return static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), base::is_digit) -
                                     text.begin());
 }
 
@@ -262,7 +259,7 @@ Node Reader::word() {
     node.text = std::string(lexeme());
     node.position = cursor_.span_from(start);
     const char first = node.text.front();
-    if (is_json_digit(first) || first == '-' || first == '+' || first == '.') {
+    if (base::is_digit(first) || first == '-' || first == '+' || first == '.') {
         node.type = number_type(node.text);
         if (node.type == NodeType::broken) {
             faults_.add(Fault::syntax, node.position, "this is not a valid JSON number",

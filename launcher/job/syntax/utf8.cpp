@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
+
 namespace batchai::job {
 
 std::string quote(std::string_view text) {
@@ -25,7 +27,7 @@ bool looks_like_secret(std::string_view text) {
     const auto has = [&](auto is) { return std::any_of(text.begin(), text.end(), is); };
     const bool lower = has([](char c) { return c >= 'a' && c <= 'z'; });
     const bool upper = has([](char c) { return c >= 'A' && c <= 'Z'; });
-    const bool digit = has([](char c) { return c >= '0' && c <= '9'; });
+    const bool digit = has(base::is_digit);
     const bool other = has([](char c) {
         return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_';
     });

@@ -80,10 +80,6 @@ constexpr std::array line_rows{
     LineRow{"terminate called", Kind::error},
 };
 
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
 // Returns whether the line is a message of the levels I or W of glog, as torch's C++ writes it
 // ("[W1127 05:25:28.123 ProcessGroup.cpp:1] …", "W1127 …", "[W socket.cpp:1] …"), or of
 // TensorFlow ("2026-11-27 05:25:28.1: W tensorflow/core/…").
@@ -94,7 +90,7 @@ bool is_remark_of_a_logger(std::string_view line) {
     if (bracket) line.remove_prefix(1);
     if (line.size() < 6 || (line[0] != 'W' && line[0] != 'I')) return false;
     if (bracket && line[1] == ' ') return true;
-    return std::all_of(line.begin() + 1, line.begin() + 5, is_digit) && line[5] == ' ';
+    return std::all_of(line.begin() + 1, line.begin() + 5, base::is_digit) && line[5] == ' ';
 }
 
 Kind kind_of(std::string_view line) {

@@ -108,9 +108,9 @@ namespace {
 
 // Shows a text that is a number as such, so that a query can sort by it.
 base::Value value_of(const std::string& text) {
-    const bool looks_like_one =
-        !text.empty() && (text.front() == '-' || (text.front() >= '0' && text.front() <= '9')) &&
-        text.back() >= '0' && text.back() <= '9';
+    const bool looks_like_one = !text.empty() &&
+                                (text.front() == '-' || base::is_digit(text.front())) &&
+                                base::is_digit(text.back());
     if (!looks_like_one) return text;
     auto parsed = base::parse_json(text, "");
     if (!parsed || !parsed->is_number()) return text;

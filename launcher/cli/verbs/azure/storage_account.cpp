@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
+#include "base/text.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/verbs/azure/storage.hpp"
 #include "cli/verbs/tags.hpp"
@@ -45,7 +46,7 @@ Answer account_answer(const site::Site& site, const AccountView& view) {
 base::Result<void> check_new_name(const site::Site& site, const std::string& name) {
     if (site.storage_accounts.contains(name)) return {};
     const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+        return (c >= 'a' && c <= 'z') || base::is_digit(c);
     });
     if (plain && name.size() >= 3 && name.size() <= 24) return {};
     return base::fail(
