@@ -295,6 +295,11 @@ def _run_parts(site: Site, tee: _Tee) -> Iterator[str]:
         except Exception as error:  # an answer of another form, for example
             traceback.print_exc()
             outcome, reason = "FAILED", f": {type(error).__name__}: {error}"
+        if outcome == "FAILED":  # its job may still have the GPU
+            subprocess.run(
+                [sys.executable, _MINICLUSTER, "exec", "--name", _NAME, "scancel", "--me"],
+                check=False,
+            )
         tee.say(f"{outcome} [{time.monotonic() - begin:5.1f} s] {what}{reason}")
         yield outcome
 
@@ -323,9 +328,10 @@ def run(prefix: Path, python: str, image: Path, out: Path) -> int:
     """Runs everything; returns the exit status."""
     directory = _directory_of(python)
     python = f"{directory}/bin/{Path(python).name}"
-    gpus = sorted(str(path) for path in Path("/dev").glob("nvidia[0-9]*"))
+    gpus = sorted(str(path) for path in Path("/dev").glob("nvidia[0-9]*"))[:1]
     site = Site(prefix, python, image, gpus)
     terminal = os.fdopen(os.dup(1), "w")
+    outcomes: list[str] = []
     with (out / "results.txt").open("w") as results, (out / "commands.log").open("w") as log:
         os.dup2(log.fileno(), 1)
         tee = _Tee(terminal, results)
@@ -337,12 +343,14 @@ def run(prefix: Path, python: str, image: Path, out: Path) -> int:
                 (layout.Cluster(_NAME).etc / "batchai/site.lua").write_text(
                     f'return {{ container_binds = {{"{directory}:{directory}:ro"}} }}\n'
                 )
-            outcomes = list(_run_parts(site, tee))
+            outcomes += _run_parts(site, tee)
         except subprocess.CalledProcessError:
             tee.say("FAILED: the cluster has not started")
-            outcomes = ["FAILED"]
-        sys.stdout.flush()
-        _keep_logs(out)
+        finally:
+            sys.stdout.flush()
+            _keep_logs(out)
+    if not outcomes:
+        return 4
     if "FAILED" in outcomes:
         return 1
     if not gpus:

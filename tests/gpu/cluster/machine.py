@@ -60,21 +60,24 @@ def _overlay(directory: str, addition: Path, written: Path) -> None:
         os.close(descriptor)
 
 
-def _free_number(file: Path) -> int:
-    taken = {int(line.split(":")[2]) for line in file.read_text().splitlines() if ":" in line}
-    return next(number for number in range(999, 100, -1) if number not in taken)
+def _numbers(file: Path) -> dict[str, int]:
+    rows = (line.split(":") for line in file.read_text().splitlines())
+    return {row[0]: int(row[2]) for row in rows if len(row) > 2}
 
 
 def _add_users() -> None:
     passwd, group = Path("/etc/passwd"), Path("/etc/group")
     for name in _SYSTEM_USERS:
-        for file, rest in ((group, ""), (passwd, ":/nonexistent:/usr/sbin/nologin")):
-            if any(line.startswith(f"{name}:") for line in file.read_text().splitlines()):
-                continue
-            number = _free_number(file)
-            own = f"{name}:x:{number}:" if file == group else f"{name}:x:{number}:{number}:"
-            with file.open("a") as users:
-                users.write(f"{own}{rest}\n")
+        users, groups = _numbers(passwd), _numbers(group)
+        taken = {*users.values(), *groups.values()}
+        free = next(number for number in range(999, 100, -1) if number not in taken)
+        if name not in groups:
+            with group.open("a") as file:
+                file.write(f"{name}:x:{free}:\n")
+        if name not in users:
+            own = f"{name}:x:{free}:{groups.get(name, free)}"
+            with passwd.open("a") as file:
+                file.write(f"{own}::/nonexistent:/usr/sbin/nologin\n")
 
 
 def driver_directories() -> list[str]:
@@ -98,6 +101,7 @@ def complete(archive: Path, root: Path) -> Path:
     Unpacks the archive to `root`, where memory is mounted. Returns where the project is installed.
     """
     kernel.mount("tmpfs", str(root), "tmpfs", 0, "mode=755")
+    kernel.mount("tmpfs", "/run", "tmpfs", 0, "mode=755")  # minicluster's locks
     _unpack(archive, root)
     # The machine's own root, of which a container can be made: an overlay cannot be above overlays.
     image = root / IMAGE
@@ -114,4 +118,5 @@ def complete(archive: Path, root: Path) -> Path:
         _overlay(directory, root / directory[1:], written / directory[1:])
     _tell_the_loader()
     os.environ["BATCHAI_CACHE"] = CACHE
+    os.environ.pop("MINICLUSTER_HOME", None)
     return prefix
