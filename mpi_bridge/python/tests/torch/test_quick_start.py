@@ -78,7 +78,7 @@ def test_the_page_does_what_it_says(tmp_path):
             check=False,
         )
         assert result.returncode == 0, f"{command}\n{result.stdout}"
-        if command.startswith("export "):
+        if command.startswith(("export ", "unset ")):
             exported.append(command)
         printed = result.stdout.splitlines()
         for shown in content:
@@ -91,4 +91,4 @@ def test_the_page_does_what_it_says(tmp_path):
             f"{command}\n{result.stdout}"
         )
         commands += 1
-    assert commands == 7
+    assert commands == 8
