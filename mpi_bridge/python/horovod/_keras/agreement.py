@@ -10,6 +10,8 @@ import numpy as np
 from mpi_bridge import MismatchError, engine
 from mpi_bridge.engine import Kind
 
+from ..common.handles import next_name
+
 
 def require_same(label: str, lines: Sequence[str], process_set: int) -> None:
     """Collective: raise MismatchError on every rank unless all pass the same lines.
@@ -17,9 +19,9 @@ def require_same(label: str, lines: Sequence[str], process_set: int) -> None:
     The ranks exchange all lines, so that the text can name the first one that differs.
     """
     mine = np.frombuffer("\n".join(lines).encode(), np.uint8)
-    # It may come in the first two steps and then never again. Names with ".noname." are in no plan,
-    # so the gradients of later steps do not wait for it.
-    name = f"{label}.layout.noname.1"
+    # A counted name is in no plan. This may come in the first two steps and then never again, and
+    # gradients that were planned with it would wait for it.
+    name = next_name(f"{label}.layout", process_set)
     handle = engine.submit(
         Kind.ALLGATHER, mine, name=name, process_set=process_set, waited_for=True
     )
