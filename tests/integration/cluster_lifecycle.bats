@@ -3,6 +3,7 @@
 # Starting and ending clusters, crashes included. Each test uses clusters of its own and looks at
 # the machine afterwards: processes, namespaces, mounts, interfaces and files.
 
+bats_require_minimum_version 1.5.0
 load lib
 
 other=lifecycle
@@ -121,4 +122,18 @@ left_of_up() { pgrep -f "minicluster up --name $other|^cp .*$directory/" || [[ $
     [[ $status -eq 1 ]]
     [[ $output == *"$closed is closed to ordinary users"* && $output == *chmod* ]]
     prints_nothing anchors
+}
+
+# Breaks when Slurm does not hand out the machine's own devices as GPUs, or hosts get pretended ones.
+@test "devices of the machine are the GPUs of the only host, and nothing else can be" {
+    run ! "$MINICLUSTER" up --name "$other" --nodes 1 --gpu-devices /etc/passwd
+    [[ $output == *"'/etc/passwd' is not a device file of a GPU"*"for example /dev/nvidia0"* ]]
+    run ! "$MINICLUSTER" up --name "$other" --nodes 2 --gpu-devices /dev/zero
+    [[ $output == *"several nodes cannot have the same GPUs"* ]]
+    [[ ! -e $directory ]]
+    "$MINICLUSTER" up --name "$other" --nodes 1 --gpu-devices /dev/zero
+    run -0 "$MINICLUSTER" exec --name "$other" scontrol show node h1
+    [[ $output == *"gpu:1"* ]]
+    "$MINICLUSTER" exec --name "$other" srun --gpus=1 test ! -e /run/minicluster/gpu0
+    run ! "$MINICLUSTER" exec --name "$other" srun --immediate=5 --gpus=2 true
 }

@@ -297,7 +297,7 @@ def _run_parts(site: Site, tee: _Tee) -> Iterator[str]:
             outcome, reason = "FAILED", f": {type(error).__name__}: {error}"
         if outcome == "FAILED":  # its job may still have the GPU
             subprocess.run(
-                [sys.executable, _MINICLUSTER, "exec", "--name", _NAME, "scancel", "--me"],
+                [sys.executable, _MINICLUSTER, "exec", "--name", _NAME, "scancel", "--user=alice"],
                 check=False,
             )
         tee.say(f"{outcome} [{time.monotonic() - begin:5.1f} s] {what}{reason}")
