@@ -23,6 +23,7 @@
 
 // Slurm's commands, and what they say. The client runs them. The other parts are:
 //
+//   client/              what the client's functions do: one file for each kind of call
 //   status.hpp           Slurm's answers as values
 //   parse.hpp            reads the text that the commands print
 //   hostlist.hpp         expands lists of hosts

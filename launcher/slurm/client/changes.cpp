@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "slurm/array_indexes.hpp"
+#include "slurm/client.hpp"
+
+// How jobs that Slurm has are changed.
+namespace batchai::slurm {
+
+namespace {
+
+using base::Result;
+using namespace std::string_view_literals;
+
+// What Slurm says of a job that has ended since the caller looked, or that it has forgotten.
+constexpr std::array ended{"Invalid job id"sv, "already completing or completed"sv};
+constexpr std::array not_waiting{"Invalid job id"sv, "already completing"sv, "already finished"sv,
+                                 "no longer pending"sv};
+
+}  // namespace
+
+Result<void> Client::cancel(const JobId& job) const {
+    return tell({"scancel", job.text()}, ended);
+}
+
+Result<void> Client::cancel_queued(const JobId& job) const {
+    return tell({"scancel", "--state=PENDING", job.text()}, ended);
+}
+
+Result<void> Client::cancel_tasks(const JobId& array, const std::vector<int>& tasks,
+                                  bool only_queued) const {
+    if (tasks.empty()) return {};
+    base::Arguments arguments{"scancel"};
+    if (only_queued) arguments.emplace_back("--state=PENDING");
+    arguments.push_back(fmt::format("{}_[{}]", array.without_task(), array_indexes(tasks)));
+    return tell(arguments, ended);
+}
+
+Result<void> Client::requeue(const JobId& job) const {
+    return tell({"scontrol", "requeue", job.text()});
+}
+
+Result<void> Client::signal_step(const std::string& step_id, int signal) const {
+    return tell({"scancel", fmt::format("--signal={}", signal), step_id});
+}
+
+Result<void> Client::change(const JobId& job, const std::string& setting, Messages harmless) const {
+    return tell({"scontrol", "update", "JobId=" + job.text(), setting}, harmless);
+}
+
+Result<void> Client::keep_nodes(const JobId& job, const std::vector<std::string>& nodes) const {
+    return change(job, fmt::format("NodeList={}", fmt::join(nodes, ",")));
+}
+
+Result<void> Client::set_comment(const JobId& job, const std::string& comment) const {
+    return change(job, "Comment=" + comment);
+}
+
+Result<void> Client::exclude_nodes(const JobId& job, const std::string& hostlist) const {
+    return change(job, "ExcNodeList=" + hostlist);
+}
+
+Result<void> Client::hold(const JobId& job) const {
+    return tell({"scontrol", "uhold", job.text()}, not_waiting);
+}
+
+Result<void> Client::release(const JobId& job) const {
+    return tell({"scontrol", "release", job.text()}, not_waiting);
+}
+
+Result<void> Client::set_priority(const JobId& job, const std::string& priority) const {
+    return change(job, "Priority=" + priority, not_waiting);
+}
+
+}  // namespace batchai::slurm
