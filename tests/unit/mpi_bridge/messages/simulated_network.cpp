@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulated_network.hpp"
+
+#include <algorithm>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include "core/failure.hpp"
+
+namespace message_schedules {
+
+using namespace mpi_bridge;
+
+namespace {
+
+constexpr std::byte scribbled{0xDD};
+
+}  // namespace
+
+void Network::act(int number) {
+    Rank& rank = world_.at(number);
+    const Protocol::Action action = std::move(*rank.action);
+    rank.action.reset();
+    std::visit([&](const auto& each) { act(number, rank, each); }, action);
+}
+
+void Network::act(int number, Rank& rank, const Protocol::SendNote& action) {
+    Note note{.kind = action.kind,
+              .serial = action.serial,
+              .address = action.address,
+              .bytes = action.bytes};
+    std::copy(action.carried.begin(), action.carried.end(), note.carried.begin());
+    std::size_t& carried = rank.carried[action.to];
+    if (action.kind == Note::Kind::offer || action.kind == Note::Kind::offer_with_data) {
+        const std::size_t room = Protocol::most_carried_to_a_rank - carried;
+        const bool short_enough = action.bytes <= std::min(Note::most_carried, room);
+        if (short_enough != (action.kind == Note::Kind::offer_with_data))
+            world_.fault(
+                fmt::format("an offer of {} bytes where {} are carried", action.bytes, carried));
+        if (short_enough) carry(number, action.to, action.serial, action.bytes);
+        rank.latest->with_data = short_enough;
+        offers_[{number, action.to, action.serial}] = rank.latest;
+    }
+    if (action.kind == Note::Kind::withdraw) answered(number, action.to, action.serial);
+    if (rank.gone.contains(action.to)) {
+        undelivered(number, action.to, note);
+    } else {
+        notes_[{number, action.to}].push_back(note);
+    }
+}
+
+void Network::act(int number, Rank& rank, const Protocol::SendData& action) {
+    Posted& send = *rank.posted.at(action.id);
+    Transfer& transfer = transfers_[{number, action.to, action.serial}];
+    if (transfer.receive == nullptr) world_.fault("data meets a rank that has no place for it");
+    if (send.memory.data() != action.data.data()) world_.fault("data of another message");
+    send.moving = true;
+    transfer.send = &send;
+}
+
+void Network::act(int number, Rank& rank, const Protocol::ReceiveData& action) {
+    Posted& receive = *rank.posted.at(action.id);
+    if (receive.memory.data() != action.memory.data()) world_.fault("memory of another message");
+    receive.moving = true;
+    transfers_[{action.from, number, action.serial}].receive = &receive;
+}
+
+void Network::act(int number, Rank&, const Protocol::SendNoData& action) {
+    Transfer& transfer = transfers_[{number, action.to, action.serial}];
+    if (transfer.receive == nullptr) world_.fault("an answer without data meets no receive");
+    transfer.withheld = true;
+}
+
+void Network::act(int number, Rank& rank, const Protocol::Complete& action) {
+    const auto found = rank.posted.find(action.id);
+    if (found == rank.posted.end()) {
+        world_.fault(fmt::format("rank {} completes message {} twice", number, action.id));
+        return;
+    }
+    Posted& posted = *found->second;
+    rank.posted.erase(found);
+    posted.complete = true;
+    posted.found_peer = action.peer;
+    if (action.failure) posted.status = action.failure->status;
+    for (auto& [key, transfer] : transfers_)
+        if (transfer.receive == &posted) transfer.receive = nullptr;
+    std::erase_if(transfers_, [](const auto& each) {
+        return each.second.receive == nullptr && each.second.send == nullptr;
+    });
+    // The memory is the program's again.
+    posted.at_the_end = posted.memory;
+    if (posted.receives && posted.well()) world_.take(posted);
+    if (posted.receives && posted.known_gone.contains(action.peer) &&
+        (posted.well() || posted.peer == Protocol::any_rank))
+        world_.fault("a receive takes what was offered by a rank that had left before");
+    std::fill(posted.memory.begin(), posted.memory.end(), scribbled);
+}
+
+void Network::carry(int from, int to, std::uint32_t serial, std::size_t bytes) {
+    unanswered_[{from, to, serial}] = bytes;
+    world_.at(from).carried[to] += bytes;
+}
+
+void Network::answered(int from, int to, std::uint32_t serial) {
+    const auto found = unanswered_.find({from, to, serial});
+    if (found == unanswered_.end()) return;
+    world_.at(from).carried[to] -= found->second;
+    unanswered_.erase(found);
+}
+
+void Network::forget_unanswered(int from, int to) {
+    std::erase_if(unanswered_, [&](const auto& each) {
+        const auto& [sender, target, serial] = each.first;
+        return sender == from && target == to;
+    });
+    world_.at(from).carried[to] = 0;
+}
+
+void Network::deliver(int from, int to) {
+    auto& queue = notes_[{from, to}];
+    const Note note = queue.front();
+    queue.pop_front();
+    if (note.kind == Note::Kind::accept || note.kind == Note::Kind::refuse)
+        answered(to, from, note.serial);
+    if (note.kind == Note::Kind::withdraw) offers_.at({from, to, note.serial})->withdrawn = true;
+    if (const Done heard = world_.at(to).protocol.hear(from, note); !heard)
+        world_.fault(heard.error().text);
+}
+
+void Network::undelivered(int from, int to, const Note& note) {
+    answered(from, to, note.serial);
+    world_.at(from).protocol.undelivered(to, note.kind, note.serial);
+    const auto offer = offers_.find({from, to, note.serial});
+    if (note.kind == Note::Kind::offer || note.kind == Note::Kind::offer_with_data)
+        world_.at(from).undelivered.push_back(offer->second);
+}
+
+void Network::send_done(const Key& key) {
+    Transfer& transfer = transfers_.at(key);
+    Posted& send = *std::exchange(transfer.send, nullptr);
+    transfer.data = send.memory;
+    end_of_data(send, Protocol::Moved::whole);
+}
+
+void Network::receive_done(const Key& key) {
+    const Transfer transfer = std::move(transfers_.at(key));
+    transfers_.erase(key);
+    if (transfer.data) {
+        if (transfer.data->size() != transfer.receive->memory.size())
+            world_.fault("data of another length than accepted");
+        transfer.receive->memory = *transfer.data;
+    }
+    const auto other = transfer.withheld ? Protocol::Moved::withheld : Protocol::Moved::peer_left;
+    end_of_data(*transfer.receive, transfer.data ? Protocol::Moved::whole : other);
+}
+
+void Network::end_of_data(const Posted& posted, Protocol::Moved how) {
+    Rank& rank = world_.at(posted.rank);
+    for (const auto& [id, each] : rank.posted) {
+        if (each != &posted) continue;
+        rank.protocol.moved(id, how);
+        return;
+    }
+}
+
+void Network::notice(int number, int peer) {
+    Rank& rank = world_.at(number);
+    rank.gone.insert(peer);
+    const auto lost = std::exchange(notes_[{number, peer}], {});
+    for (const Note& note : lost)
+        undelivered(number, peer, note);
+    std::erase_if(transfers_, [&](const auto& each) {
+        return std::get<0>(each.first) == number && std::get<1>(each.first) == peer;
+    });
+}
+
+}  // namespace message_schedules
