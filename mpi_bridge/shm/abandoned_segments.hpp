@@ -15,9 +15,10 @@
 // finds that the creator is gone removes the name. Ranks that had attached do this when they end,
 // and so does every later creator of the same user.
 //
-// A file without a name (memfd, O_TMPFILE) would leave nothing behind, but peers could only open it
+// A file without a name (shm/memory_file.hpp) leaves nothing behind, but peers can only open it
 // through /proc/PID/fd, which fails between the PID namespaces of containers that share /dev/shm,
-// and handing it over by a socket fails between network namespaces as well.
+// and handing it over by a socket fails between network namespaces as well. So it is used only
+// where /dev/shm has no room.
 //
 // No file is opened for this: closing any descriptor of a segment that this process is attached to
 // would drop the lock that shows the other ranks that this process is alive.

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <string>
+#include <string_view>
 #include <utility>
 
 #include <fcntl.h>
@@ -14,20 +14,18 @@
 
 #include "core/parts.hpp"
 #include "shm/file_space.hpp"
+#include "shm/memory_file.hpp"
 
 namespace mpi_bridge {
 namespace {
 
+constexpr std::string_view heap_kind = "heap";
 constexpr std::uint64_t least_capacity = 64UL << 20;
 constexpr std::uint64_t huge_page = 2UL << 20;
 
 std::uint64_t page_bytes() {
     static const auto bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
     return bytes;
-}
-
-std::string label(const Nonce& nonce) {
-    return "mpi_bridge.heap." + to_hex(nonce);
 }
 
 void* map_file(int file, std::uint64_t bytes) {
@@ -46,11 +44,7 @@ void* map_file(int file, std::uint64_t bytes) {
 
 Outcome<std::unique_ptr<SharedHeap>> SharedHeap::create(std::uint64_t capacity) {
     auto nonce = TRY(draw_nonce());
-    FileDescriptor file(::memfd_create(label(nonce).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (!file) {
-        return fail(MPIB_ERROR_INTERNAL, fmt::format("shared heap: cannot create a memory file: {}",
-                                                     std::strerror(errno)));
-    }
+    auto file = TRY(make_memory_file(heap_kind, nonce));
     capacity = std::min(capacity, longest_file()) / huge_page * huge_page;
     for (; capacity >= least_capacity; capacity = capacity / 2 / huge_page * huge_page) {
         if (::ftruncate(file.number(), static_cast<off_t>(capacity)) != 0) continue;
@@ -156,37 +150,41 @@ void SharedHeap::give_back(std::uint64_t offset, std::uint64_t bytes) {
 }
 
 SharedHeap::Ticket SharedHeap::ticket() const {
-    return {nonce_, ::getpid(), file_.number(), capacity_};
+    return {nonce_, {::getpid(), file_.number()}, capacity_};
 }
+
+// Unmaps another process's heap when nobody uses it any more.
+struct PeerHeap::Mapping {
+    std::byte* base;
+    std::uint64_t bytes;
+
+    Mapping(std::byte* base, std::uint64_t bytes) : base(base), bytes(bytes) {}
+    Mapping(const Mapping&) = delete;
+    Mapping& operator=(const Mapping&) = delete;
+    ~Mapping() { ::munmap(base, bytes); }
+};
 
 Outcome<PeerHeap> PeerHeap::map(const SharedHeap::Ticket& ticket) {
-    const auto path = fmt::format("/proc/{}/fd/{}", ticket.process, ticket.file);
-    const auto expected = fmt::format("/memfd:{} (deleted)", label(ticket.nonce));
-    const auto refuse = [&](std::string_view why) {
-        return fail(
-            MPIB_ERROR_INTERNAL,
-            fmt::format("shared heap: cannot map the heap of process {}: {}", ticket.process, why));
-    };
-    // The link is checked before the file is opened, because opening some other file could have
-    // side effects.
-    char target[128];
-    const ssize_t length = ::readlink(path.c_str(), target, sizeof target);
-    if (length < 0) return refuse(std::strerror(errno));
-    if (std::string_view(target, static_cast<std::size_t>(length)) != expected) {
-        return refuse("its process number means another process here");
+    static std::mutex mutex;
+    static std::map<Nonce, std::weak_ptr<const Mapping>> mappings;
+    const std::lock_guard lock(mutex);
+    std::erase_if(mappings, [](const auto& each) { return each.second.expired(); });
+    if (const auto there = mappings.find(ticket.nonce); there != mappings.end()) {
+        if (auto mapping = there->second.lock()) return PeerHeap(std::move(mapping));
     }
-    const FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-    if (!file) return refuse(std::strerror(errno));
+    const auto file = TRY(open_memory_file(heap_kind, ticket.nonce, ticket.place));
     void* base = map_file(file.number(), ticket.bytes);
-    if (base == nullptr) return refuse(std::strerror(errno));
-    return PeerHeap(static_cast<std::byte*>(base), ticket.bytes);
+    if (base == nullptr) {
+        return fail(MPIB_ERROR_INTERNAL,
+                    fmt::format("shared heap: cannot map the heap of process {}: {}",
+                                ticket.place.process, std::strerror(errno)));
+    }
+    auto mapping = std::make_shared<const Mapping>(static_cast<std::byte*>(base), ticket.bytes);
+    mappings.emplace(ticket.nonce, mapping);
+    return PeerHeap(std::move(mapping));
 }
 
-PeerHeap::PeerHeap(PeerHeap&& other) noexcept
-    : base_(other.base_), bytes_(other.bytes_), mapped_(std::exchange(other.mapped_, false)) {}
-
-PeerHeap::~PeerHeap() {
-    if (mapped_) ::munmap(base_, bytes_);
-}
+PeerHeap::PeerHeap(std::shared_ptr<const Mapping> mapping)
+    : base_(mapping->base), mapping_(std::move(mapping)) {}
 
 }  // namespace mpi_bridge

@@ -11,6 +11,7 @@
 #include "core/failure.hpp"
 #include "core/file_descriptor.hpp"
 #include "core/fork_guard.hpp"
+#include "shm/memory_file.hpp"
 #include "shm/nonce.hpp"
 
 namespace mpi_bridge {
@@ -18,11 +19,8 @@ namespace mpi_bridge {
 // Memory of this process that other processes of its node can map: collectives of the other ranks
 // can read and write what is allocated here without a copy.
 //
-// The heap is one sparse memory file (memfd) that takes address space but no memory until something
-// is allocated. It has no name, so nothing can be left behind, and it does not count against the
-// size of /dev/shm, which is often small in containers. Other processes open it through
-// /proc/<pid>/fd, which the kernel allows to processes of the same user that could debug this one.
-// The nonce in the file's label proves that they got the right file.
+// The heap is one sparse memory file (shm/memory_file.hpp) that takes address space but no memory
+// until something is allocated.
 //
 // A child made by fork() has a private copy of the memory and cannot allocate or free any, because
 // the heap's contents are managed by the parent. This requires that guard_forks() was called.
@@ -35,8 +33,7 @@ class SharedHeap {
     // it is.
     struct Ticket {
         Nonce nonce;
-        std::int64_t process;  // 0: there is no heap
-        std::int64_t file;
+        MemoryFilePlace place;
         std::uint64_t bytes;
     };
 
@@ -90,28 +87,25 @@ class SharedHeap {
     Places live_;
 };
 
-// Another process's heap, or this one's own, as seen from here.
+// Another process's heap, or this one's own, as seen from here. A process maps each heap once,
+// however many objects refer to it: a heap takes as much address space as it can hold, and a
+// process may have many groups of ranks. Any thread may call any function.
 class PeerHeap {
   public:
-    // Fails with MPIB_ERROR_INTERNAL where the peer's files cannot be opened: they belong to
-    // another user, or the peer is in another PID namespace.
+    // Fails as open_memory_file() does, and where there is no address space left.
     [[nodiscard]] static Outcome<PeerHeap> map(const SharedHeap::Ticket& ticket);
 
     // Refers to a heap that is mapped already and stays mapped for longer than this object lives.
-    explicit PeerHeap(const SharedHeap& own) : base_(own.base()), bytes_(own.capacity()) {}
-
-    PeerHeap(PeerHeap&& other) noexcept;
-    PeerHeap& operator=(PeerHeap&&) = delete;
-    ~PeerHeap();
+    explicit PeerHeap(const SharedHeap& own) : base_(own.base()) {}
 
     [[nodiscard]] std::byte* at(std::uint64_t offset) const { return base_ + offset; }
 
   private:
-    PeerHeap(std::byte* base, std::uint64_t bytes) : base_(base), bytes_(bytes), mapped_(true) {}
+    struct Mapping;
+    explicit PeerHeap(std::shared_ptr<const Mapping> mapping);
 
     std::byte* base_;
-    std::uint64_t bytes_;
-    bool mapped_ = false;  // by this object, which unmaps it
+    std::shared_ptr<const Mapping> mapping_;  // nullptr for this process's own heap
 };
 
 }  // namespace mpi_bridge

@@ -192,7 +192,7 @@ Done NodeStage::map_heaps() {
     heaps_.reserve(static_cast<std::size_t>(size()));
     for (int peer = 0; peer < size(); ++peer) {
         const SharedHeap::Ticket& theirs = meeting_.layout().slot(peer).identity.heap;
-        if (theirs.process == 0) {
+        if (theirs.place.process == 0) {
             return fail(MPIB_ERROR_INTERNAL, fmt::format("local rank {} has no shared heap", peer));
         }
         if (heap_ != nullptr && heap_->ticket().nonce == theirs.nonce) {

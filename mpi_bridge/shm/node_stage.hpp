@@ -39,6 +39,7 @@
 //   segment.hpp             a shared memory object, which all ranks of the node attach
 //   abandoned_segments.hpp  removes the names of segments whose creators have died
 //   heap.hpp                memory of one process that the others of its node can map
+//   memory_file.hpp         a file of memory without a name, which other processes can open
 //   own_heap.hpp            the heap of this process, made when it is first needed
 //   file_space.hpp          backs a file with memory before it is used
 //   nonce.hpp               a random number by which an object is recognised

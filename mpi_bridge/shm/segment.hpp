@@ -11,23 +11,29 @@
 
 #include "core/failure.hpp"
 #include "core/file_descriptor.hpp"
+#include "shm/memory_file.hpp"
 #include "shm/nonce.hpp"
 
 namespace mpi_bridge {
 
-// A POSIX shared memory object, mapped, in which several processes of one user on one node work.
+// Memory in which several processes of one user on one node work, mapped.
 //
-// Attaching it by name and nonce proves that two processes share memory, whatever their host names
-// or containers. The object's name exists in /dev/shm only until unlink(), which the creator calls
-// as soon as all ranks have attached, or at the latest in its destructor. If the creator dies
-// first, other processes remove the name (shm/abandoned_segments.hpp). The memory stays until the
-// last process has unmapped it. A process must have only one object of this class for each shared
-// memory object, because closing a second one would drop the locks of the first.
+// It is a POSIX shared memory object, which also processes of different containers find if they
+// share /dev/shm. Where that has too little room (docker and podman give a container 64 MiB), it is
+// a memory file (shm/memory_file.hpp), which takes none of it.
+//
+// Attaching it by its ticket proves that two processes share memory, whatever their host names or
+// containers. A name in /dev/shm exists only until unlink(), which the creator calls as soon as all
+// ranks have attached, or at the latest in its destructor. If the creator dies first, other
+// processes remove the name (shm/abandoned_segments.hpp). The memory stays until the last process
+// has unmapped it. A process must have only one object of this class for each segment, because
+// closing a second one would drop the locks of the first.
 class Segment {
   public:
     // What other processes need in order to attach. Trivially copyable, so it can be sent as it is.
     struct Ticket {
-        char name[64];
+        char name[64];          // in /dev/shm; "" for a memory file
+        MemoryFilePlace place;  // of a memory file
         Nonce nonce;
         std::uint64_t bytes;
     };
@@ -35,7 +41,7 @@ class Segment {
     // Makes a new segment of `bytes` zero bytes, mode 0600. Its memory is not reserved yet.
     [[nodiscard]] static Outcome<std::unique_ptr<Segment>> create(std::uint64_t bytes);
 
-    // Fails with MPIB_ERROR_INTERNAL where there is no such object (another node, or another
+    // Fails with MPIB_ERROR_INTERNAL where there is no such segment (another node, or another
     // /dev/shm) or where it is not the one that the ticket was made for.
     [[nodiscard]] static Outcome<std::unique_ptr<Segment>> attach(const Ticket& ticket);
 
@@ -63,6 +69,9 @@ class Segment {
     void unlink();
 
   private:
+    // Completes the ticket.
+    [[nodiscard]] static Outcome<FileDescriptor> make_file(Ticket& ticket);
+    [[nodiscard]] static Outcome<FileDescriptor> open_file(const Ticket& ticket);
     Segment(FileDescriptor file, std::byte* memory, const Ticket& ticket, pid_t creator)
         : file_(std::move(file)), memory_(memory), ticket_(ticket), creator_(creator) {}
 

@@ -2,6 +2,7 @@
 #include "shm/heap.hpp"
 
 #include <cstring>
+#include <fstream>
 #include <random>
 #include <thread>
 #include <vector>
@@ -77,8 +78,35 @@ TEST(SharedHeap, IsNotTakenForAnother) {
     ticket.nonce[0] ^= 1U;
     EXPECT_THAT(PeerHeap::map(ticket).error().text, HasSubstr("another process"));
     ticket = heap->ticket();
-    ticket.process = 1 << 23;  // beyond the largest process number
+    ticket.place.process = 1 << 23;  // beyond the largest process number
     EXPECT_THAT(PeerHeap::map(ticket).error().text, HasSubstr("cannot map the heap"));
+}
+
+// The number of lines of /proc/self/maps that name a heap.
+std::size_t mapped_heaps() {
+    std::ifstream maps("/proc/self/maps");
+    std::size_t count = 0;
+    for (std::string line; std::getline(maps, line);)
+        if (line.find("mpi_bridge.heap") != std::string::npos) ++count;
+    return count;
+}
+
+// Breaks when each group of ranks takes 64 GiB of addresses for each of its members.
+TEST(PeerHeap, IsMappedOnceForAllGroups) {
+    const auto heap = make();
+    const auto ticket = heap->ticket();
+    const auto answer = in_child([&]() -> std::string {
+        const std::size_t before = mapped_heaps();
+        {
+            const auto first = PeerHeap::map(ticket);
+            const auto second = PeerHeap::map(ticket);
+            if (!first || !second) return "cannot be mapped";
+            if (first->at(0) != second->at(0)) return "is at two addresses";
+            if (mapped_heaps() != before + 1) return "is mapped twice";
+        }
+        return mapped_heaps() == before ? "" : "stays mapped";
+    });
+    EXPECT_EQ(answer, "");
 }
 
 TEST(SharedHeap, FindsWhatItHoldsAndNothingElse) {
