@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace mpi_bridge {
 namespace {
@@ -31,7 +32,7 @@ void TcpInbox::give_away(std::list<Message>::iterator message, TcpOperation& rec
     const TcpHeader header = message->header;
     const bool fits = header.bytes == receive.bytes;
     if (fits && message->landed != 0) {
-        std::memcpy(receive.memory, message->bytes.get(), message->landed);
+        std::memcpy(receive.memory, message->piece.memory.get(), message->landed);
     }
     kept_bytes_ -= message->landed;
     if (keeping_ == &*message) {
@@ -39,6 +40,7 @@ void TcpInbox::give_away(std::list<Message>::iterator message, TcpOperation& rec
         keeping_ = nullptr;
         if (fits) target_ = &receive;
     }
+    memory_.give_back(std::move(message->piece));
     kept_.erase(message);
     if (target_ != &receive) complete_receive(receive, header);
 }
@@ -52,8 +54,7 @@ void TcpInbox::begin(const TcpHeader& header) {
     if (receive == posted_.end()) {
         Message message;
         message.header = header;
-        // The memory is not touched until data arrives for it.
-        if (left_ != 0) message.bytes = std::make_unique_for_overwrite<std::byte[]>(left_);
+        message.piece = memory_.take(left_);
         kept_.push_back(std::move(message));
         keeping_ = &kept_.back();
     } else {
@@ -71,7 +72,7 @@ std::span<std::byte> TcpInbox::landing() {
     if (left_ == 0) return {};
     const std::size_t landed = header_.bytes - left_;
     if (target_ != nullptr) return {target_->memory + landed, left_};
-    if (keeping_ != nullptr) return {keeping_->bytes.get() + landed, left_};
+    if (keeping_ != nullptr) return {keeping_->piece.memory.get() + landed, left_};
     if (dropped_.empty()) dropped_.resize(dropped_at_once);
     return std::span(dropped_).first(std::min(dropped_.size(), left_));
 }
@@ -98,6 +99,8 @@ bool TcpInbox::keeps(std::uint32_t call) const {
 
 void TcpInbox::clear() {
     posted_.clear();
+    for (Message& message : kept_)
+        memory_.give_back(std::move(message.piece));
     kept_.clear();
     left_ = 0;
     target_ = nullptr;

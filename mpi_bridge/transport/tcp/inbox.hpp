@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "transport/tcp/kept_memory.hpp"
 #include "transport/tcp/message.hpp"
 
 namespace mpi_bridge {
@@ -18,6 +19,9 @@ namespace mpi_bridge {
 // lock.
 class TcpInbox {
   public:
+    // The memory must outlive the inbox.
+    explicit TcpInbox(KeptMemory& memory) : memory_(memory) {}
+
     // Posts a receive. It may be done at once.
     void expect(TcpOperation& receive);
 
@@ -41,13 +45,14 @@ class TcpInbox {
   private:
     struct Message {
         TcpHeader header;
-        std::unique_ptr<std::byte[]> bytes;
+        KeptMemory::Piece piece;
         std::size_t landed = 0;
     };
 
     void give_away(std::list<Message>::iterator message, TcpOperation& receive);
     void finish();
 
+    KeptMemory& memory_;
     std::deque<TcpOperation*> posted_;  // in the order posted
     std::list<Message> kept_;           // in the order sent
 

@@ -22,6 +22,9 @@ class TcpPeer {
     // The state of the other side. A peer that left has said goodbye; one that is lost has not.
     enum class Presence { there, left, lost };
 
+    // `memory` is for messages that nobody waits for yet, and must outlive the peer.
+    explicit TcpPeer(KeptMemory& memory) : inbox_(memory) {}
+
     // Messages that are sent before this call wait for it.
     void connect(FileDescriptor socket) { socket_ = std::move(socket); }
     [[nodiscard]] bool connected() const { return static_cast<bool>(socket_); }

@@ -46,8 +46,7 @@ Done TcpTraffic::start(int interrupt_descriptor) {
 
 TcpTraffic::Peer& TcpTraffic::make_peer(int link) {
     auto& place = peers_[static_cast<std::size_t>(link)];
-    place = std::make_unique<Peer>();
-    place->link = link;
+    place = std::make_unique<Peer>(link, kept_memory_[links_.kind(link)]);
     return *place;
 }
 
@@ -210,6 +209,8 @@ bool TcpTraffic::arm() {
 }
 
 std::optional<int> TcpTraffic::keeps_message_of(std::uint32_t call, TcpLinks::Kind kind) const {
+    // A thread that waits asks after each look, and a job may have thousands of peers.
+    if (kept_memory_[kind].taken() == 0) return std::nullopt;
     for (const auto& peer : peers_of(kind)) {
         if (peer != nullptr && peer->stream.inbox().keeps(call)) return links_.rank(peer->link);
     }

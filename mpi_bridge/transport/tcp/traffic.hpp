@@ -70,7 +70,9 @@ class TcpTraffic {
 
   private:
     struct Peer {
-        int link = 0;
+        explicit Peer(int to, KeptMemory& memory) : link(to), stream(memory) {}
+
+        int link;
         TcpPeer stream;
         bool active = false;       // is in active_
         bool awaits_room = false;  // watched until there is room to write
@@ -108,8 +110,9 @@ class TcpTraffic {
     TcpLinks links_;
     TcpEvents events_;
     TcpMeeting meeting_;
-    std::vector<std::unique_ptr<Peer>> peers_;  // by link; nullptr: no messages so far
-    std::vector<int> active_;                   // links with work to do
+    std::array<KeptMemory, TcpLinks::kinds> kept_memory_;  // by kind
+    std::vector<std::unique_ptr<Peer>> peers_;             // by link; nullptr: no messages so far
+    std::vector<int> active_;                              // links with work to do
     std::vector<int> lost_;
     std::vector<Missed> missed_;
     std::array<int, TcpLinks::kinds> wanting_everything_{};  // threads, by kind

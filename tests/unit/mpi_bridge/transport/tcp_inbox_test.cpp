@@ -8,6 +8,7 @@
 
 namespace {
 
+using mpi_bridge::KeptMemory;
 using mpi_bridge::TcpInbox;
 using mpi_bridge::TcpOperation;
 
@@ -35,7 +36,8 @@ void land(TcpInbox& inbox, std::string_view text) {
 }
 
 TEST(TcpInbox, AMessageGoesStraightIntoAPostedReceive) {
-    TcpInbox inbox;
+    KeptMemory memory;
+    TcpInbox inbox(memory);
     Receive receive(4);
     inbox.expect(receive.operation);
     inbox.begin({key, 9, 4});
@@ -49,7 +51,8 @@ TEST(TcpInbox, AMessageGoesStraightIntoAPostedReceive) {
 
 // Breaks when the part that came before the receive was posted is lost, or counted for ever.
 TEST(TcpInbox, AReceivePostedInTheMiddleOfAMessageGetsAllOfIt) {
-    TcpInbox inbox;
+    KeptMemory memory;
+    TcpInbox inbox(memory);
     inbox.begin({key, 0, 6});
     land(inbox, "abc");
     EXPECT_EQ(inbox.kept_bytes(), 3U);
@@ -65,7 +68,8 @@ TEST(TcpInbox, AReceivePostedInTheMiddleOfAMessageGetsAllOfIt) {
 }
 
 TEST(TcpInbox, KeptMessagesAreGivenAwayInTheOrderSent) {
-    TcpInbox inbox;
+    KeptMemory memory;
+    TcpInbox inbox(memory);
     for (const char* text : {"one", "two"}) {
         inbox.begin({key, 0, 3});
         land(inbox, text);
@@ -82,7 +86,8 @@ TEST(TcpInbox, KeptMessagesAreGivenAwayInTheOrderSent) {
 // Breaks when the stream is out of step after a message that nobody can take.
 TEST(TcpInbox, AMessageOfAnotherLengthIsDroppedAndTheNextOneArrives) {
     for (const bool before : {true, false}) {
-        TcpInbox inbox;
+        KeptMemory memory;
+        TcpInbox inbox(memory);
         Receive wrong(3);
         Receive right(2, key + 1);
         if (before) inbox.expect(wrong.operation);
@@ -102,7 +107,8 @@ TEST(TcpInbox, AMessageOfAnotherLengthIsDroppedAndTheNextOneArrives) {
 }
 
 TEST(TcpInbox, AMessageWithoutBytesIsCompleteAtOnce) {
-    TcpInbox inbox;
+    KeptMemory memory;
+    TcpInbox inbox(memory);
     Receive receive(0);
     inbox.begin({key, 0, 0});
     EXPECT_TRUE(inbox.complete());
@@ -110,11 +116,51 @@ TEST(TcpInbox, AMessageWithoutBytesIsCompleteAtOnce) {
     EXPECT_TRUE(receive.operation.done);
 }
 
+TEST(TcpInbox, GivesBackTheMemoryOfEachMessage) {
+    KeptMemory memory;
+    TcpInbox inbox(memory);
+    for (const std::size_t bytes : {0UL, 3UL, 100000UL}) {
+        inbox.begin({key, 0, bytes});
+        land(inbox, std::string(bytes, 'x'));
+        EXPECT_EQ(memory.taken(), 1U);
+        Receive receive(bytes);
+        inbox.expect(receive.operation);
+        EXPECT_TRUE(receive.operation.done);
+        EXPECT_EQ(memory.taken(), 0U);
+    }
+    inbox.begin({key, 0, 3});
+    inbox.clear();
+    EXPECT_EQ(memory.taken(), 0U);
+}
+
+// Breaks when a step that runs ahead of its receives asks the system for new memory each time, or
+// when the memory of the longest step stays for good.
+TEST(KeptMemory, IsUsedAgainUpToALimit) {
+    KeptMemory memory;
+    auto piece = memory.take(100000);
+    const auto* const where = piece.memory.get();
+    memory.give_back(std::move(piece));
+    piece = memory.take(50000);
+    EXPECT_EQ(piece.memory.get(), where);
+    EXPECT_EQ(piece.bytes, 100000U);
+    memory.give_back(std::move(piece));
+    piece = memory.take(200000);
+    EXPECT_EQ(piece.bytes, 200000U) << "the spare piece is too short";
+    memory.give_back(std::move(piece));
+
+    constexpr std::size_t more_than_is_kept = 64UL << 20;
+    memory.give_back(memory.take(more_than_is_kept));
+    piece = memory.take(1UL << 20);
+    EXPECT_EQ(piece.bytes, 1UL << 20) << "the longest piece was kept";
+    memory.give_back(std::move(piece));
+}
+
 // Breaks when lengths are kept in 32 bits, or when the memory for a message is touched before
 // anything of it is there.
 TEST(TcpInbox, LengthsGoBeyond32Bits) {
     constexpr std::size_t bytes = (std::size_t{5} << 30) + 3;
-    TcpInbox inbox;
+    KeptMemory memory;
+    TcpInbox inbox(memory);
     TcpOperation receive;
     auto* const somewhere = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40);
     receive.key = key;
