@@ -8,7 +8,6 @@
 // staging buffer. A few ranks put a copy for each rank, because a cache line costs less to write if
 // only one other rank has read it.
 #include <algorithm>
-#include <cstring>
 
 #include "shm/node_stage.hpp"
 
@@ -18,16 +17,19 @@ Done NodeStage::allgather(const Turn& turn, std::span<const std::span<std::byte>
     TRY(begin(turn));
     const std::span<std::byte> mine = parts[static_cast<std::size_t>(rank())];
     std::size_t longest = 0;
+    std::size_t total = 0;
     std::uint64_t agreement = digest(turn, Kind::allgather, parts.size());
     for (const auto part : parts) {
+        total += part.size();
         longest = std::max(longest, part.size());
         agreement = digest({{}, agreement, {}}, Kind::allgather, part.size());
     }
+    shm::Copy* const copy = shm::copy_for(total);
     const auto take_all = [&](auto source, std::size_t offset, std::size_t most) {
         for (int peer = 0; peer < size(); ++peer) {
             const auto part = parts[static_cast<std::size_t>(peer)];
             if (peer == rank() || part.size() <= offset) continue;
-            std::memcpy(part.data() + offset, source(peer), std::min(most, part.size() - offset));
+            copy(part.data() + offset, source(peer), std::min(most, part.size() - offset));
         }
     };
     const auto shown = [&](int peer) { return shown_[static_cast<std::size_t>(peer)]; };
@@ -60,7 +62,7 @@ Done NodeStage::allgather(const Turn& turn, std::span<const std::span<std::byte>
             const std::size_t offset = std::min(part.size(), round * most);
             if (peer != rank())
                 take_from(peer, step, part.subspan(offset, std::min(most, part.size() - offset)),
-                          one_way);
+                          one_way, copy);
         }
         if (round + 1 == rounds) break;
         put(round + 1);

@@ -50,6 +50,10 @@ Done NodeStage::alltoall(const Turn& turn, std::span<const std::span<const std::
     const auto own = static_cast<std::size_t>(rank());
     if (!in[own].empty()) std::memcpy(in[own].data(), out[own].data(), in[own].size());
 
+    std::size_t total = 0;
+    for (const auto part : in)
+        total += part.size();
+    shm::Copy* const copy = shm::copy_for(total);
     const std::size_t rounds = std::max<std::size_t>(1, (longest + room - 1) / room);
     for (std::size_t round = 0;; ++round) {
         const std::uint32_t step = meeting_.steps() - 1;  // of the round's pieces
@@ -66,7 +70,7 @@ Done NodeStage::alltoall(const Turn& turn, std::span<const std::span<const std::
                                  meeting_.where(), peer, length, part.size())});
             }
             if (part.empty()) continue;
-            std::memcpy(part.data() + offset, piece + header, std::min(room, part.size() - offset));
+            copy(part.data() + offset, piece + header, std::min(room, part.size() - offset));
         }
         if (round + 1 == rounds) return {};
         put(round + 1);

@@ -31,13 +31,15 @@ Done NodeStage::broadcast(const Turn& turn, std::span<std::byte> data, int root)
         auto met = meeting_.meet(agreement, {});
         if (!met || gives) return met;
         if (size() == 2)
-            shm::copy_and_take_over(data.data(), meeting_.flat_area(root), data.size());
+            shm::copy_and_take_over(data.data(), meeting_.flat_area(root), data.size(),
+                                    shm::copy_for(data.size()));
         else
             std::memcpy(data.data(), meeting_.flat_area(root), data.size());
         return {};
     }
     shm::Location own;
     if (gives) own = locate(data.data(), data.size(), data.data(), data.size());
+    shm::Copy* const copy = shm::copy_for(data.size());
     const std::size_t most = longest_put();
     const auto piece = [&](std::size_t round) {
         const std::size_t offset = std::min(data.size(), round * most);
@@ -45,7 +47,7 @@ Done NodeStage::broadcast(const Turn& turn, std::span<std::byte> data, int root)
     };
     const auto put = [&](std::size_t round) { put_for_all(piece(round), answered); };
     const auto take = [&](std::size_t round, std::uint32_t step) {
-        take_from(root, step, piece(round), answered);
+        take_from(root, step, piece(round), answered, copy);
     };
     if (gives && !own.all_shared()) put(0);
     TRY(meeting_.meet(agreement, std::as_bytes(std::span(&own, 1))));
@@ -53,8 +55,7 @@ Done NodeStage::broadcast(const Turn& turn, std::span<std::byte> data, int root)
     const auto where = location(root);
     if (where.all_shared()) {
         if (!gives) {
-            std::memcpy(data.data(), heaps_[static_cast<std::size_t>(root)].at(where.source),
-                        data.size());
+            copy(data.data(), heaps_[static_cast<std::size_t>(root)].at(where.source), data.size());
         }
         meeting_.advance();
         if (gives) return meeting_.await_all();

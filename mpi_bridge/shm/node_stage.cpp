@@ -289,18 +289,19 @@ void NodeStage::put_for_all(std::span<const std::byte> data, Place place) {
     }
 }
 
-void NodeStage::take_from(int peer, std::uint32_t step, std::span<std::byte> data, Place place) {
+void NodeStage::take_from(int peer, std::uint32_t step, std::span<std::byte> data, Place place,
+                          shm::Copy* copy) const {
     const shm::Layout& layout = meeting_.layout();
     if (data.empty()) return;
     if (!copies_for_each()) {
-        std::memcpy(data.data(), layout.half(peer, step), data.size());
+        copy(data.data(), layout.half(peer, step), data.size());
         return;
     }
     std::byte* const piece = (layout.*place)(peer, rank(), step);
     if (place == answered)
-        shm::copy_and_take_over(data.data(), piece, data.size());
+        shm::copy_and_take_over(data.data(), piece, data.size(), copy);
     else
-        std::memcpy(data.data(), piece, data.size());
+        copy(data.data(), piece, data.size());
 }
 
 void NodeStage::find_block(std::size_t offset_bytes) {

@@ -14,6 +14,7 @@
 #include "core/failure.hpp"
 #include "core/waits.hpp"
 #include "reduce/reduction.hpp"
+#include "shm/copy.hpp"
 #include "shm/even_slice.hpp"
 #include "shm/heap.hpp"
 #include "shm/rendezvous.hpp"
@@ -32,6 +33,7 @@
 //   layout.hpp              the contents of the segment that the ranks share
 //   stage_cut.hpp           cuts a vector into slices and pieces, for a transfer in rounds
 //   even_slice.hpp          cuts items into parts of nearly equal length
+//   copy.hpp                copies through the caches or past them
 //   take_over.hpp           copies out of a staging buffer so that the next write there costs less
 //   usable_cpus.hpp         whether the ranks have to share processors
 //   futex.hpp               sleeps on a word of shared memory
@@ -202,7 +204,8 @@ class NodeStage {
     // gets a copy of its own, which it overwrites if `place` is answered.
     [[nodiscard]] std::size_t longest_put() const;
     void put_for_all(std::span<const std::byte> data, Place place);
-    void take_from(int peer, std::uint32_t step, std::span<std::byte> data, Place place);
+    void take_from(int peer, std::uint32_t step, std::span<std::byte> data, Place place,
+                   shm::Copy* copy) const;
     [[nodiscard]] bool copies_for_each() const { return size() <= most_copies; }
     static constexpr int most_copies = 4;  // measured with 2 and 4 ranks on two processors
 

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
+
+#include "shm/copy.hpp"
 
 namespace mpi_bridge::shm {
 
@@ -11,13 +12,14 @@ namespace mpi_bridge::shm {
 // processor that reads a line and then writes to it gets the line for itself. The rank that puts
 // the next data there would otherwise have to take the line from two caches, which costs several
 // times as much. This is only for data that no other rank reads, and destroys it.
-inline void copy_and_take_over(std::byte* to, std::byte* from, std::size_t length) {
+inline void copy_and_take_over(std::byte* to, std::byte* from, std::size_t length,
+                               Copy* copy = copy_through_caches) {
     constexpr std::size_t line = 64;
     // A block stays in the first-level cache while it is copied and written.
     constexpr std::size_t longest_block = 8UL << 10;
     for (std::size_t done = 0; done < length; done += longest_block) {
         const std::size_t block = std::min(longest_block, length - done);
-        std::memcpy(to + done, from + done, block);
+        copy(to + done, from + done, block);
         for (std::size_t at = 0; at < block; at += line)
             *static_cast<volatile std::byte*>(from + done + at) = std::byte{0};
     }

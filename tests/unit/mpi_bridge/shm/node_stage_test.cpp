@@ -123,6 +123,49 @@ TEST_P(NodeStageOf, WorksWhereOnlySomeBuffersAreInHeaps) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, NodeStageOf, testing::Values(1, 2, 3, 5, 8, 16));
 
+// Two ranks copy out of pieces of their own, five out of the same ones; neither from aligned
+// places.
+TEST(NodeStage, CopiesResultsThatAreLongerThanTheCaches) {
+    const auto body = [](Member& member) {
+        const bool shared = member.heap != nullptr;
+        const Placement place{shared, shared, false, 3};
+        constexpr std::size_t whole = mpi_bridge::shm::past_caches_from;
+        const auto ranks = static_cast<std::size_t>(member.stage.size());
+        const Case vector{turn("long"), MPIB_INT8, MPIB_SUM, whole + 77, 1};
+        const Case part{turn("long"), MPIB_INT8, MPIB_SUM, whole / ranks + 77, 2};
+        auto text = check_broadcast(member, vector, place, member.stage.size() - 1);
+        if (text.empty()) text = check_allgather(member, part, place);
+        if (text.empty()) text = check_alltoall(member, part, place);
+        return text;
+    };
+    for (const int ranks : {2, 5}) {
+        for (const bool heaps : {false, true}) {
+            Group group{ranks, heaps};
+            group.options.flat_bytes = 0;
+            group.options.piece_bytes = 0;
+            EXPECT_THAT(in_processes(group, body), Each("")) << ranks;
+        }
+    }
+}
+
+// Breaks when a byte before or after is written, or one is left out.
+TEST(Copy, PastTheCachesWritesWhatItShouldAndNothingElse) {
+    constexpr std::size_t longest = 300;
+    std::vector<std::byte> from(longest + 64);
+    for (std::size_t at = 0; at < from.size(); ++at)
+        from[at] = static_cast<std::byte>(at);
+    for (std::size_t offset = 0; offset < 64; ++offset) {
+        for (std::size_t length = 0; length < longest; ++length) {
+            std::vector<std::byte> to(longest + 128, std::byte{0xee});
+            auto expected = to;
+            std::copy_n(from.begin() + 5, length,
+                        expected.begin() + static_cast<std::ptrdiff_t>(offset));
+            mpi_bridge::shm::copy_past_caches(to.data() + offset, from.data() + 5, length);
+            ASSERT_EQ(to, expected) << offset << ", " << length;
+        }
+    }
+}
+
 TEST(NodeStage, NeedsNoHeapOnEveryRank) {
     // Rank 0's heap alone opens nothing.
     const auto body = [](Member& member) {
