@@ -40,7 +40,7 @@ Tree chain(int rank, int size, int root) {
 }
 
 Done broadcast_down(Conversation& talk, Bytes data, const Tree& tree) {
-    const std::size_t segment_bytes = talk.segment_bytes();
+    const std::size_t segment_bytes = pipeline_segment(data.size(), talk.segment_bytes());
     const std::size_t segments =
         data.size() / segment_bytes + (data.size() % segment_bytes == 0 ? 0 : 1);
     const auto segment = [&](std::size_t index) {

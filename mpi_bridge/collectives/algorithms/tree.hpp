@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <vector>
 
 #include "collectives/chunks.hpp"
@@ -25,6 +27,13 @@ struct Tree {
 
 // Every rank has the one after it as its only child.
 [[nodiscard]] Tree chain(int rank, int size, int root);
+
+// The length of a segment of a pipeline for that much data. Sixteen segments hide most of what the
+// hops add to the time, and shorter ones than 32 KiB cost more in messages than they hide.
+[[nodiscard]] constexpr std::size_t pipeline_segment(std::size_t bytes, std::size_t longest) {
+    constexpr std::size_t least = 32UL * 1024;
+    return std::min(longest, std::max(least, bytes / 16));
+}
 
 // Sends the root's data down the tree in a pipeline: data moves in segments, and a rank forwards a
 // segment to its children while the next ones are on their way from the parent. Several receives

@@ -13,6 +13,7 @@
 #include <limits>
 
 #include "collectives/algorithms/collectives.hpp"
+#include "collectives/algorithms/tree.hpp"
 
 namespace mpi_bridge {
 
@@ -96,7 +97,9 @@ Estimate estimate_direct(const Case& call) {
 
 // The chain: the first segment passes all hops, and the others follow it without a pause.
 Estimate estimate_chain(const Case& call) {
-    const double segment = std::min(call.bytes, call.segment_bytes);
+    const double segment = std::min(call.bytes, static_cast<double>(pipeline_segment(
+                                                    static_cast<std::size_t>(call.bytes),
+                                                    static_cast<std::size_t>(call.segment_bytes))));
     const double segments = segment > 0 ? std::ceil(call.bytes / segment) : 0;
     const double hops = call.ranks - 1.0;
     return {{hops, call.bytes + (hops - 1) * segment, 0, std::max(0.0, segments - 1)}, {}};

@@ -9,9 +9,9 @@
 
 namespace mpi_bridge {
 
-// Memory for messages that have come before their receives were posted. Long pieces are kept and
-// used again: new ones come from the system page by page, which costs more than to copy the
-// message. All peers of a rank on links of one kind share it. Needs the transport's lock.
+// Memory for messages that have come before their receives were posted. Long pieces are kept for
+// reuse: new ones come from the system page by page, which costs more than copying the message. All
+// peers of a rank on links of one kind share it. Needs the transport's lock.
 class KeptMemory {
   public:
     struct Piece {
