@@ -27,7 +27,8 @@ std::uint64_t longest_file() {
     return limit.rlim_cur;
 }
 
-Done reserve_space(int file, std::uint64_t offset, std::uint64_t bytes, std::string_view purpose) {
+Done reserve_space(int file, std::uint64_t offset, std::uint64_t bytes, std::string_view purpose,
+                   std::string_view remedy) {
     const std::uint64_t limit = longest_file();
     if (bytes > limit || offset > limit - bytes) {
         return fail(MPIB_ERROR_INTERNAL,
@@ -43,11 +44,8 @@ Done reserve_space(int file, std::uint64_t offset, std::uint64_t bytes, std::str
         } else if (errno != EINTR) {
             const bool full = errno == ENOSPC || errno == ENOMEM;
             return fail(MPIB_ERROR_INTERNAL,
-                        fmt::format("shared memory: no {} bytes for {}: {}{}", bytes, purpose,
-                                    std::strerror(errno),
-                                    full ? "; make /dev/shm larger (see df /dev/shm), or give the "
-                                           "job more memory"
-                                         : ""));
+                        fmt::format("shared memory: no {} bytes for {}: {}{}{}", bytes, purpose,
+                                    std::strerror(errno), full ? "; " : "", full ? remedy : ""));
         }
     }
     return {};

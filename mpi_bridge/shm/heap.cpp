@@ -110,7 +110,8 @@ Outcome<void*> SharedHeap::allocate(std::size_t bytes) {
         }
         live_.emplace(offset, length);
     }
-    auto reserved = reserve_space(file_.number(), offset, length, "the shared heap");
+    auto reserved = reserve_space(file_.number(), offset, length, "the shared heap",
+                                  "give the job more memory");
     if (!reserved) free(base_ + offset);
     TRY(std::move(reserved));
     return base_ + offset;

@@ -150,7 +150,10 @@ void Segment::unlink() {
 }
 
 Done Segment::reserve(std::uint64_t offset, std::uint64_t bytes, std::string_view purpose) {
-    return reserve_space(file_.number(), offset, bytes, purpose);
+    return reserve_space(file_.number(), offset, bytes, purpose,
+                         has_name(ticket_) ? "make /dev/shm larger (see df /dev/shm), or give the "
+                                             "job more memory"
+                                           : "give the job more memory");
 }
 
 Done Segment::lock(int byte) {

@@ -20,7 +20,7 @@ namespace mpi_bridge {
 //
 // It is a POSIX shared memory object, which also processes of different containers find if they
 // share /dev/shm. Where that has too little room (docker and podman give a container 64 MiB), it is
-// a memory file (shm/memory_file.hpp), which takes none of it.
+// a memory file (shm/memory_file.hpp), which does not count against it.
 //
 // Attaching it by its ticket proves that two processes share memory, whatever their host names or
 // containers. A name in /dev/shm exists only until unlink(), which the creator calls as soon as all
