@@ -137,8 +137,7 @@ class NodeCheck {
              .account = site_.account,
              .qos = site_.qos,
              .arguments = {program_, "admin", "check", "--this-host", "--json"},
-             .output = directory_.file("%N.json"),
-             .errors = directory_.file("%N.errors")},
+             .directory = directory_.path()},
             held_));
         answers.latest = base::now();
         const bool refused = ran.standard_error.find("Unable to allocate") != std::string::npos;
@@ -159,13 +158,13 @@ class NodeCheck {
     }
 
     void take(const std::string& node, const std::string& said, bool refused, Answers& into) const {
-        auto report = report_of(node, directory_.file(node + ".json"));
+        auto report = report_of(node, directory_.file(node + ".out"));
         if (report) {
             into.reports.push_back(std::move(*report));
             return;
         }
         const std::string printed =
-            base::read_file(directory_.file(node + ".errors"), report_limit).value_or("");
+            base::read_file(directory_.file(node + ".err"), report_limit).value_or("");
         into.missing.push_back(no_answer(node, why_not(printed, said, report.error()),
                                          refused ? Severity::unknown : Severity::error));
     }

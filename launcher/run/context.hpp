@@ -133,7 +133,7 @@ struct Context {
     // Returns the nodes to name to srun; empty if the ranks have all nodes of the allocation.
     [[nodiscard]] std::vector<std::string> step_nodes() const;
     // Returns the file that preparation writes on a node before its text is copied into the logs.
-    // `name` may contain srun's "%N".
+    // `name` may contain srun's "%t".
     [[nodiscard]] std::string preparation_file(const std::string& name) const {
         return files().preparation_output(attempt(), name).string();
     }

@@ -74,10 +74,9 @@ struct NodeCommand {
     std::string account;    // empty: the user's default
     std::string qos;
     base::Arguments arguments;
-    // The files into which a node's program prints (slurm/file_pattern.hpp). "%N" in their names
-    // stands for the node.
-    std::string output;
-    std::string errors;
+    // Where the program on node N prints into the files N.out and N.err: a directory that all of
+    // them see.
+    std::string directory;
     std::chrono::seconds longest_wait{30};  // for the allocation
     std::chrono::minutes time_limit{2};     // of the allocation
 };

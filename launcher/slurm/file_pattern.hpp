@@ -17,8 +17,9 @@ namespace batchai::slurm {
 [[nodiscard]] bool is_pattern(std::string_view path);
 
 // Returns the options of srun that let the tasks print into these files. Only in the last component
-// of a path does "%t" stand for the task and "%N" for the node. Both files are in one directory; if
-// is_pattern() is true of it, the step's working directory is changed to it.
+// of a path does "%t" stand for the task. (Slurm's "%N" is the name of the host, which is not that
+// of the node everywhere.) Both files are in one directory; if is_pattern() is true of it, the
+// step's working directory is changed to it.
 [[nodiscard]] base::Arguments output_options(const std::string& output, const std::string& errors);
 
 // Returns the --output of sbatch that means this path, unless it has a "\" and Slurm's release is

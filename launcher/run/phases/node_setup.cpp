@@ -93,13 +93,13 @@ PhaseEnd NodeSetup::run(Context& context) {
     }
     TaskOutputs outputs(own_place ? directory : context.logs);
     const auto file_of = [&](const std::string& pattern) {
-        return context.preparation_file("node_setup-" + pattern);
+        return context.preparation_file("node_setup-" + by_task(pattern));
     };
-    for (const std::string& pattern : {output, errors}) {
-        std::vector<TaskFile> printed;
-        for (const std::string& node : nodes)
-            printed.push_back({node, file_of(file_of_task(pattern, node))});
-        if (auto added = outputs.add(pattern, printed); !added) return cannot_begin(added.error());
+    const StepFiles files{.standard_output = file_of(output), .standard_error = file_of(errors)};
+    for (const auto& [pattern, own] :
+         {std::pair(output, files.standard_output), std::pair(errors, files.standard_error)}) {
+        if (auto added = outputs.add(pattern, files_on_nodes(nodes, own)); !added)
+            return cannot_begin(added.error());
     }
     context.log.all_nodes("the setup of the node starts, unless it is done already");
     expect_node_failures(context);
@@ -109,12 +109,11 @@ PhaseEnd NodeSetup::run(Context& context) {
     for (std::string& variable : report_variables(context.files(), step_name))
         environment.push_back(std::move(variable));
     environment.push_back(starts_variable(step_name));
-    const StepFiles files{.standard_output = file_of(output), .standard_error = file_of(errors)};
     TaskWords words{.job_id = context.granted.job_id,
                     .error_files = {},
                     .refusals = context.files().refusals(step_name)};
-    for (const std::string& node : nodes)
-        words.error_files.push_back(file_of_task(files.standard_error, node));
+    for (const TaskFile& file : files_on_nodes(nodes, files.standard_error))
+        words.error_files.push_back(file.path);
     const auto result = context.steps.run(
         {.arguments = srun_arguments(context.plan, setup_step(setup, nodes.size()), "none", files),
          .environment = srun_environment(context.plan, files, environment),

@@ -20,15 +20,12 @@ PhaseEnd Preparation::run(Context& context) {
     std::printf("batchai: preparing %zu nodes\n", nodes.size());
     std::fflush(stdout);
     context.log.all_nodes("job preparation starts");
-    const StepFiles files{.standard_output = context.preparation_file(step.stdout_name),
-                          .standard_error = context.preparation_file(step.stderr_name)};
+    const StepFiles files{.standard_output = context.preparation_file(by_task(step.stdout_name)),
+                          .standard_error = context.preparation_file(by_task(step.stderr_name))};
     TaskOutputs outputs(context.logs);
-    for (const std::string& pattern : {step.stdout_name, step.stderr_name}) {
-        std::vector<TaskFile> printed;
-        printed.reserve(nodes.size());
-        for (const std::string& node : nodes)
-            printed.push_back({node, context.preparation_file(file_of_task(pattern, node))});
-        if (auto added = outputs.add(pattern, printed); !added)
+    for (const auto& [pattern, own] : {std::pair(step.stdout_name, files.standard_output),
+                                       std::pair(step.stderr_name, files.standard_error)}) {
+        if (auto added = outputs.add(pattern, files_on_nodes(nodes, own)); !added)
             return ends_with({.failure = {.code = "JobPreparationFailed",
                                           .message = added.error().text(),
                                           .phase = std::string(name),
@@ -46,8 +43,8 @@ PhaseEnd Preparation::run(Context& context) {
     TaskWords words{.job_id = context.granted.job_id,
                     .error_files = {},
                     .refusals = context.files().refusals(step_name)};
-    for (const std::string& node : nodes)
-        words.error_files.push_back(file_of_task(files.standard_error, node));
+    for (const TaskFile& file : files_on_nodes(nodes, files.standard_error))
+        words.error_files.push_back(file.path);
     const auto result =
         context.steps.run({.arguments = srun_arguments(context.plan, step, "none", files),
                            .environment = srun_environment(context.plan, files, environment),

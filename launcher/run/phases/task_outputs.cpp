@@ -2,6 +2,7 @@
 #include "run/phases/task_outputs.hpp"
 
 #include <chrono>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,6 +16,19 @@ std::string file_of_task(std::string pattern, std::string_view task) {
             return pattern.replace(at, placeholder.size(), task);
     }
     return pattern;
+}
+
+std::string by_task(std::string pattern) {
+    return file_of_task(std::move(pattern), "%t");
+}
+
+std::vector<TaskFile> files_on_nodes(const std::vector<std::string>& nodes,
+                                     const std::string& pattern) {
+    std::vector<TaskFile> files;
+    files.reserve(nodes.size());
+    for (const std::string& node : nodes)
+        files.push_back({node, file_of_task(pattern, std::to_string(files.size()))});
+    return files;
 }
 
 base::Result<void> TaskOutputs::add(const std::string& pattern, const std::vector<TaskFile>& files,

@@ -16,13 +16,22 @@ namespace batchai::run {
 // pattern "out-%t.txt" and the task "3". Replaces nothing in the directories of a path.
 [[nodiscard]] std::string file_of_task(std::string pattern, std::string_view task);
 
-// A file into which a task prints. `task` is what srun puts in the place of "%N" or "%t". `own` is
-// a name in the logs that a copy for this task alone gets; empty: none.
+// Returns the pattern of the files into which the tasks of a step with one task for each node
+// print: "prep-%t.txt" for "prep-%N.txt". Slurm's own "%N" is the name of the host, which is not
+// that of the node everywhere. Task 0 is on the first of the step's nodes.
+[[nodiscard]] std::string by_task(std::string pattern);
+
+// A file into which a task prints. `task` is what takes the place of "%N" or "%t" in the logs.
+// `own` is a name in the logs that a copy for this task alone gets; empty: none.
 struct TaskFile {
     std::string task;
     std::string path;
     std::string own{};
 };
+
+// Returns the files of such a step, by node. `pattern` is what by_task() returns.
+[[nodiscard]] std::vector<TaskFile> files_on_nodes(const std::vector<std::string>& nodes,
+                                                   const std::string& pattern);
 
 // Copies what the tasks of a step print into the logs while the step runs. The tasks do not write
 // to the place of the logs themselves but into the job's directory, to which nobody else has

@@ -19,8 +19,8 @@ namespace batchai::run {
 // not have any other program.
 [[nodiscard]] std::string guarded(std::string_view script);
 
-// Absolute host paths in one directory. In the names of the files, "%N" stands for the node and
-// "%t" for the task (slurm/file_pattern.hpp).
+// Absolute host paths in one directory. In the names of the files, "%t" stands for the task
+// (slurm/file_pattern.hpp).
 struct StepFiles {
     std::string standard_output;
     std::string standard_error;

@@ -87,14 +87,18 @@ base::Arguments srun_on_nodes(const NodeCommand& command) {
         "--mem=64M", fmt::format("--nodelist={}", fmt::join(command.nodes, ",")),
         fmt::format("--immediate={}", command.longest_wait.count()),
         fmt::format("--time={}", command.time_limit.count()), "--mpi=none", "--kill-on-bad-exit=0"};
-    for (std::string& option : output_options(command.output, command.errors))
-        arguments.push_back(std::move(option));
     const auto add = [&](std::string_view name, const std::string& value) {
         if (!value.empty()) arguments.push_back(fmt::format("--{}={}", name, value));
     };
     add("partition", command.partition);
     add("account", command.account);
     add("qos", command.qos);
+    // The "%N" of srun's own --output is the name of the host, which is not that of the node
+    // everywhere.
+    arguments.insert(
+        arguments.end(),
+        {"/bin/sh", "-c", R"(exec "$@" > "$0/$SLURMD_NODENAME.out" 2> "$0/$SLURMD_NODENAME.err")",
+         command.directory});
     arguments.insert(arguments.end(), command.arguments.begin(), command.arguments.end());
     return arguments;
 }

@@ -213,7 +213,7 @@ TEST_F(PhasesTest, OutputsThatCannotBeMadeEndTheJob) {
 
 TEST_F(PhasesTest, AFailedPreparationNamesTheNodeAndItsWords) {
     plan_.steps.insert(plan_.steps.begin(), step_of(plan::StepKind::preparation, 2, false));
-    append("job/attempts/1.prep-n2.invalid.err", "pip: command not found\n");
+    append("job/attempts/1.prep-1.err", "pip: command not found\n");
     steps_.answer(127, "srun: error: n2.invalid: task 1: Exited with exit code 127\n");
     EXPECT_EQ(attempt(), 127);
     EXPECT_THAT(phases(), ElementsAre("outputs 0", "preparation 127"));
@@ -230,7 +230,7 @@ TEST_F(PhasesTest, AFailedSetupOfANodeComesBeforePreparationAndHasItsOwnCause) {
     plan_.node_setup = plan::NodeSetup{
         .command = "make-scratch 'x'", .key = "0123456789abcdef", .log_directory = path("setup")};
     plan_.steps.insert(plan_.steps.begin(), step_of(plan::StepKind::preparation, 2, false));
-    append("job/attempts/1.node_setup-stderr-n2.invalid.txt", "error: no scratch disk\n");
+    append("job/attempts/1.node_setup-stderr-1.txt", "error: no scratch disk\n");
     steps_.answer(7, "srun: error: n2.invalid: task 1: Exited with exit code 7\n");
     EXPECT_EQ(attempt(), 7);
     EXPECT_THAT(phases(), ElementsAre("outputs 0", "node-setup 7"));
