@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -28,10 +29,15 @@ void clean_after_job(spank_t handle, const Settings& settings) {
     if (!settings.node_directory.empty())
         program.arguments.insert(program.arguments.end(),
                                  {"--node-directory", settings.node_directory});
+    program.environment = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"};
     std::string command;  // for the message
+    // slurmd has set this.
+    if (const char* const name = getenv("SLURMD_NODENAME")) {
+        program.environment.push_back(std::string("SLURMD_NODENAME=") + name);
+        command = "env " + program.environment.back();
+    }
     for (const std::string& word : program.arguments)
         command += command.empty() ? word : ' ' + word;
-    program.environment = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"};
     Child child;
     if (!start_as_user(program, user, child)) {
         slurm_error("batchai: epilog of job %u: cannot start %s: %s", job_id,

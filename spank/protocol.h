@@ -127,6 +127,13 @@
 #define BATCHAI_AS_RANK_LIMIT 80u
 #define BATCHAI_RANK_VARIABLES_LIMIT 2304u
 
+/* Set by the plugin in the environment of batchai-node: which node of the step this is, as "NUMBER
+ * COUNT LIST". The list is Slurm's expression for the nodes of the step, in their order. In a step
+ * of several programs it has the nodes of all of them, while the numbers are those of one, so it
+ * means nothing unless it has COUNT nodes. */
+#define BATCHAI_NODE_VARIABLE "BATCHAI_NODE"
+#define BATCHAI_NODE_LIST_LIMIT 65536u
+
 /* Set by `batchai run` in the environment of a step to a PATH: the plugin writes to PATH.TASK.txt
  * why it did not let the task run. What the plugin prints is for people. */
 #define BATCHAI_REFUSALS_VARIABLE "BATCHAI_REFUSALS"

@@ -126,6 +126,20 @@ void add_place_in_step(spank_t handle, uint32_t job_id, std::vector<std::string>
                      {"--node", std::to_string(node), "--nodes", std::to_string(nodes)});
 }
 
+// Adds what Slurm calls this node, which may not be the host's name. The plugin is not told, but
+// srun has set the list of the step's nodes. SLURMD_NODENAME is not set yet: in user_init it names
+// the node from which the step was started.
+void add_node_name(spank_t handle, std::vector<std::string>& environment) {
+    uint32_t node = 0;
+    uint32_t nodes = 0;
+    const std::string list = job_variable(handle, "SLURM_STEP_NODELIST", BATCHAI_NODE_LIST_LIMIT);
+    if (list.empty() || spank_get_item(handle, S_JOB_NODEID, &node) != ESPANK_SUCCESS ||
+        spank_get_item(handle, S_JOB_NNODES, &nodes) != ESPANK_SUCCESS)
+        return;
+    environment.push_back(BATCHAI_NODE_VARIABLE "=" + std::to_string(node) + ' ' +
+                          std::to_string(nodes) + ' ' + list);
+}
+
 Program node_program(spank_t handle, const Settings& settings, const std::string& plan) {
     uint32_t job_id = 0;
     if (spank_get_item(handle, S_JOB_ID, &job_id) != ESPANK_SUCCESS) job_id = 0;
@@ -136,9 +150,9 @@ Program node_program(spank_t handle, const Settings& settings, const std::string
     add_place_in_step(handle, job_id, program.arguments);
     add_places(handle, program.arguments);
     add_usage(handle, program.arguments);
-    // The program gets none of the job's own environment, where even SLURMD_NODENAME cannot be
-    // trusted: in user_init it names the node from which the step was started.
+    // The program gets none of the job's own environment.
     program.environment = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"};
+    add_node_name(handle, program.environment);
     return program;
 }
 

@@ -36,6 +36,7 @@
 #include "base/text.hpp"
 #include "base/trust.hpp"
 #include "node/namespace/user_namespace.hpp"
+#include "node/node_name.hpp"
 #include "node/reply.hpp"
 #include "node/slurm_conf.hpp"
 #include "slurm/client.hpp"

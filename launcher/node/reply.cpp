@@ -1,25 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "node/reply.hpp"
 
-#include <array>
-
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "base/file.hpp"
 #include "base/timestamp.hpp"
+#include "node/node_name.hpp"
 #include "record/job_files.hpp"
 #include "spank/protocol.h"
 
 namespace batchai::node {
-
-std::string node_name() {
-    std::array<char, 256> host{};
-    if (gethostname(host.data(), host.size() - 1) != 0) return "unknown";
-    const std::string full(host.data());
-    return full.substr(0, full.find('.'));
-}
 
 Trace::Trace(const std::string& job_directory) {
     const record::JobFiles files(job_directory);

@@ -10,9 +10,6 @@
 
 namespace batchai::node {
 
-// Returns this node's host name without a domain, which is its name in Slurm.
-[[nodiscard]] std::string node_name();
-
 // Appends lines with a UTC timestamp to <job directory>/node/<node>.log, from where `batchai run`
 // copies them into the execution log. Best effort: a full disk must not fail the job.
 class Trace {

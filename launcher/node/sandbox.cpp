@@ -18,6 +18,7 @@
 #include "node/namespace/identity.hpp"
 #include "node/namespace/user_namespace.hpp"
 #include "node/nccl_interface.hpp"
+#include "node/node_name.hpp"
 #include "node/node_root.hpp"
 #include "node/reply.hpp"
 #include "node/rootfs/container.hpp"
@@ -116,7 +117,7 @@ void arrange_nccl(const SandboxRequest& request, const Trace& trace, Sandbox& ou
 }
 
 std::string spool_of_slurmd(const std::string& slurm_conf) {
-    return spool_directory(read_slurm_conf(slurm_conf).text, node_name());
+    return spool_directory(read_slurm_conf(slurm_conf).text, node_name(), host_name());
 }
 
 // Without a container, the step sees the node's own file system, except for the plan's mounts.

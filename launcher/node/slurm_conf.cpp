@@ -13,11 +13,13 @@ namespace {
 
 constexpr std::size_t conf_limit = 8UL << 20U;
 
-// Replaces "%n" and "%h", which stand for the node in slurm.conf.
-std::string with_node(std::string text, std::string_view node) {
-    for (const std::string_view token : {"%n", "%h"}) {
-        for (auto at = text.find(token); at != std::string::npos; at = text.find(token))
-            text.replace(at, token.size(), node);
+// Replaces "%n" and "%h", which stand for the node and its host in slurm.conf.
+std::string with_names(std::string text, std::string_view node, std::string_view host) {
+    for (const auto& [token, name] :
+         {std::pair(std::string_view("%n"), node), std::pair(std::string_view("%h"), host)}) {
+        for (auto at = text.find(token); at != std::string::npos;
+             at = text.find(token, at + name.size()))
+            text.replace(at, token.size(), name);
     }
     return text;
 }
@@ -48,9 +50,10 @@ std::optional<std::string> slurm_conf_value(std::string_view slurm_conf, std::st
     return found;
 }
 
-std::string spool_directory(std::string_view slurm_conf, std::string_view node) {
+std::string spool_directory(std::string_view slurm_conf, std::string_view node,
+                            std::string_view host) {
     const auto found = slurm_conf_value(slurm_conf, "SlurmdSpoolDir");
-    return found ? with_node(*found, node) : "/var/spool/slurmd";
+    return found ? with_names(*found, node, host) : "/var/spool/slurmd";
 }
 
 }  // namespace batchai::node

@@ -22,8 +22,9 @@ struct SlurmConf {
 [[nodiscard]] std::optional<std::string> slurm_conf_value(std::string_view slurm_conf,
                                                           std::string_view key);
 
-// Returns SlurmdSpoolDir for this node from the text of slurm.conf, or Slurm's default if it is not
-// set.
-[[nodiscard]] std::string spool_directory(std::string_view slurm_conf, std::string_view node);
+// Returns SlurmdSpoolDir from the text of slurm.conf for a node and its host, or Slurm's default if
+// it is not set.
+[[nodiscard]] std::string spool_directory(std::string_view slurm_conf, std::string_view node,
+                                          std::string_view host);
 
 }  // namespace batchai::node

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "node/nccl_interface.hpp"
-#include "node/reply.hpp"
+#include "node/node_name.hpp"
 #include "tests/spank/step.hpp"
 
 namespace {

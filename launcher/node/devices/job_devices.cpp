@@ -13,6 +13,7 @@
 #include "base/file.hpp"
 #include "base/ids.hpp"
 #include "base/text.hpp"
+#include "node/node_name.hpp"
 #include "slurm/client.hpp"
 
 namespace batchai::node {

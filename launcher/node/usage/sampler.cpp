@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/text.hpp"
+#include "node/node_name.hpp"
 #include "node/usage/cgroup.hpp"
 #include "node/usage/network.hpp"
 #include "node/usage/nvml.hpp"

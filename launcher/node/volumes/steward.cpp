@@ -20,6 +20,7 @@
 
 #include "base/process.hpp"
 #include "base/timestamp.hpp"
+#include "node/node_name.hpp"
 #include "node/reply.hpp"
 #include "node/volumes/flush.hpp"
 #include "node/volumes/rclone.hpp"

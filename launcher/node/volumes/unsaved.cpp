@@ -20,6 +20,7 @@
 #include "base/lock.hpp"
 #include "base/text.hpp"
 #include "base/timestamp.hpp"
+#include "node/node_name.hpp"
 #include "node/reply.hpp"
 #include "node/volumes/rclone.hpp"
 #include "record/job_files.hpp"

@@ -14,6 +14,7 @@
 
 #include "base/file.hpp"
 #include "job/model.hpp"
+#include "node/node_name.hpp"
 #include "node/node_root.hpp"
 #include "node/rootfs/mounts.hpp"
 #include "node/volumes/flush.hpp"

@@ -138,10 +138,10 @@ TEST(Binds, OfAJoiningStepAreWhatNoOtherStepHas) {
 }
 
 TEST(SpoolDirectory, IsReadFromSlurmsFile) {
-    EXPECT_EQ(spool_directory("SlurmdSpoolDir=/var/a\n", "n1"), "/var/a");
-    EXPECT_EQ(spool_directory("# SlurmdSpoolDir=/no\n slurmdSPOOLdir = /b/%n # c\n", "n1"),
-              "/b/n1");
-    EXPECT_EQ(spool_directory("", "n1"), "/var/spool/slurmd");
+    EXPECT_EQ(spool_directory("SlurmdSpoolDir=/var/a\n", "n1", "h1"), "/var/a");
+    EXPECT_EQ(spool_directory("# SlurmdSpoolDir=/no\n slurmdSPOOLdir = /b/%n.%h # c\n", "n1", "h1"),
+              "/b/n1.h1");
+    EXPECT_EQ(spool_directory("", "n1", "h1"), "/var/spool/slurmd");
     EXPECT_EQ(slurm_conf_value("a=1\nPlugStackConfig = /p # c\nA=2\n", "plugstackconfig"), "/p");
     EXPECT_EQ(slurm_conf_value("a=1\nPlugStackConfig = /p\nA=2\n", "a"), "2");
     EXPECT_EQ(slurm_conf_value("a=1\n", "b"), std::nullopt);

@@ -14,7 +14,7 @@
 #include <sys/resource.h>
 
 #include "base/lock.hpp"
-#include "node/reply.hpp"
+#include "node/node_name.hpp"
 #include "node/volumes/unsaved.hpp"
 #include "record/job_files.hpp"
 #include "record/node_notes.hpp"

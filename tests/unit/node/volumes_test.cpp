@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "node/reply.hpp"
+#include "node/node_name.hpp"
 #include "node/rootfs/mounts.hpp"
 #include "node/volumes/flush.hpp"
 #include "node/volumes/rclone.hpp"
