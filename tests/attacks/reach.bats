@@ -11,7 +11,7 @@ setup() {
     make_home "attacks-reach-$BATS_TEST_NUMBER"
     write_home job.json << JSON
 {"properties": {"nodeCount": 1, "stdOutErrPathPrefix": "$HOME_DIR/logs",
-  "customToolkitSettings": {"commandLine": "touch $HOME_DIR/ready; hostname > $HOME_DIR/node; until [ -e $HOME_DIR/end ]; do sleep 0.2; done"}}}
+  "customToolkitSettings": {"commandLine": "touch $HOME_DIR/ready; printenv SLURMD_NODENAME > $HOME_DIR/node; until [ -e $HOME_DIR/end ]; do sleep 0.2; done"}}}
 JSON
     as_user bash -c "echo alices-secret > $HOME_DIR/page"
 }

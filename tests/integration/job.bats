@@ -50,11 +50,11 @@ good_job() {
     job customMpiSettings "$note/started-\$SLURM_PROCID
         $job_variables > \$AZ_BATCHAI_OUTPUT_SEEN/rank-\$SLURM_PROCID
         $rank_variables > \$AZ_BATCHAI_OUTPUT_SEEN/ranks-\$SLURM_PROCID
-        echo rank \$SLURM_PROCID of \$SLURM_NTASKS on \$(hostname)
+        echo rank \$SLURM_PROCID of \$SLURM_NTASKS on \$SLURMD_NODENAME
         echo complaint of rank \$SLURM_PROCID >&2" \
-        4 "$job_variables > \$AZ_BATCHAI_OUTPUT_SEEN/node-\$(hostname)
-        $rank_variables > \$AZ_BATCHAI_OUTPUT_SEEN/ranks-prepared-\$(hostname)
-        echo prepared \$(hostname); sleep 1; $note/prepared-\$(hostname)-\$\$" |
+        4 "$job_variables > \$AZ_BATCHAI_OUTPUT_SEEN/node-\$SLURMD_NODENAME
+        $rank_variables > \$AZ_BATCHAI_OUTPUT_SEEN/ranks-prepared-\$SLURMD_NODENAME
+        echo prepared \$SLURMD_NODENAME; sleep 1; $note/prepared-\$SLURMD_NODENAME-\$\$" |
         jq '.properties.customMpiSettings.processCount = 8'
 }
 
@@ -212,7 +212,7 @@ mpi_bridge.barrier()
 # Breaks when ranks start although a node is not ready, or the wrong node is blamed.
 @test "a preparation that fails on one node fails the job before any rank" {
     job customMpiSettings 'touch $AZ_BATCHAI_OUTPUT_SEEN/ran' 4 \
-        'if [ $(hostname) = h3 ]; then echo no disk >&2; exit 5; fi' | write_home unready.json
+        'if [ $SLURMD_NODENAME = h3 ]; then echo no disk >&2; exit 5; fi' | write_home unready.json
     create unready
     run -5 batchai job wait --name unready
     run failure_of unready
@@ -253,8 +253,8 @@ mpi_bridge.barrier()
 
 # Breaks when the command runs on every node, or the user's launcher does not find the hosts.
 @test "a custom toolkit's command runs once on the master and can start tasks on all hosts" {
-    job customToolkitSettings 'echo master is $(hostname); cat $AZ_BATCHAI_MPI_HOST_FILE
-        srun --overlap --ntasks-per-node=1 -N4 -n4 hostname' | write_home custom.json
+    job customToolkitSettings 'echo master is $SLURMD_NODENAME; cat $AZ_BATCHAI_MPI_HOST_FILE
+        srun --overlap --ntasks-per-node=1 -N4 -n4 printenv SLURMD_NODENAME' | write_home custom.json
     create custom
     batchai job wait --name custom
     run as_user cat "$(logs_of custom)/stdout.txt"
@@ -292,7 +292,7 @@ mpi_bridge.barrier()
     as_user bash -c "mkdir -p $HOME_DIR/bin && printf '#!/bin/sh\nexec sleep 100\n' > $HOME_DIR/bin/srun &&
         chmod +x $HOME_DIR/bin/srun && printf '#!/bin/bash\nbatchai run\n' > $HOME_DIR/early.sh"
     has_directory() { [[ -n $(job_directories_on h1) ]]; }
-    for door in 'batchai job create --name early -f early.json --query slurmJobId -o tsv' \
+    for door in 'batchai job create --name early -f early.json --query slurmJobId -o tsv -- -w h1' \
         'sbatch --parsable --output=/dev/null -w h1 --job-json=early.json early.sh'; do
         id=$(as_user bash -c "cd $HOME_DIR; BATCHAI_HOME=$HOME_DIR/records \
             PATH=$HOME_DIR/bin:$PREFIX/bin:\$PATH $door")
@@ -322,9 +322,8 @@ mpi_bridge.barrier()
         write_home own.json
     as_user bash -c "cat > '$HOME_DIR/records/storage/site/file-shares/share/who.py'" << 'PYTHON'
 import os
-import socket
 
-print("python on", socket.gethostname(), "rank", os.environ.get("PMIX_RANK") or os.environ["PMI_RANK"])
+print("python on", os.environ["SLURMD_NODENAME"], "rank", os.environ.get("PMIX_RANK") or os.environ["PMI_RANK"])
 PYTHON
     as_user bash -c "printf '#!/bin/bash\necho before\nbatchai run\necho after: \$?\n' > $HOME_DIR/own.sh"
     run as_user bash -c "cd $HOME_DIR; BATCHAI_HOME=$HOME_DIR/records PATH=$PREFIX/bin:\$PATH \

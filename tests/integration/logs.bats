@@ -42,7 +42,7 @@ printed() {
 
 # Breaks when a rank is said to be on another node than it is on, or gets lines of another one.
 @test "each line has the node and the rank that it comes from, in the order of time" {
-    run_job uneven 3 5 'echo "$(hostname):$SLURM_PROCID first"; sleep 2; echo "$(hostname):$SLURM_PROCID second" >&2'
+    run_job uneven 3 5 'echo "$SLURMD_NODENAME:$SLURM_PROCID first"; sleep 2; echo "$SLURMD_NODENAME:$SLURM_PROCID second" >&2'
     run -0 --separate-stderr batchai job logs uneven --merge
     echo "$output"
     [[ ${#lines[@]} -eq 10 ]]

@@ -85,7 +85,8 @@ def start_slurmd(
 ) -> None:
     """Starts slurmd. It tells Slurm that the host has booted, if so: all hosts share one kernel."""
     argv = ["slurmd", "-D", *(["-b"] if booted else [])]
-    host.spawn(anchors[name], argv, cluster.log(name, "slurmd"))
+    files = 1024 if cluster.has("nofile") else 0
+    host.spawn(anchors[name], argv, cluster.log(name, "slurmd"), files)
 
 
 def all_idle(cluster: Cluster, login: int) -> bool:

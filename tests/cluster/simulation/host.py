@@ -34,7 +34,7 @@ def _hold(cluster: Cluster, host: str, show: list[str], report: int) -> None:
             if cluster.proctrack == "cgroup":
                 control_group.enter(cluster, host)
             rootfs.enter_new_root(cluster, host, show)
-            socket.sethostname(host)
+            socket.sethostname(cluster.hostname(host))
             ipv6 = Path("/proc/sys/net/ipv6/conf/all/disable_ipv6")
             if ipv6.exists():
                 ipv6.write_text("1")
@@ -112,11 +112,15 @@ def run(anchor: int, argv: list[str]) -> subprocess.CompletedProcess[str]:
     )
 
 
-def spawn(anchor: int, argv: list[str], log: Path) -> None:
-    """Starts a daemon in the host. It becomes a child of the host's anchor."""
+def spawn(anchor: int, argv: list[str], log: Path, files: int = 0) -> None:
+    """Starts a daemon in the host. It becomes a child of the host's anchor.
+
+    `files` is its soft limit of open files; 0: that of this process.
+    """
+    limit = ["prlimit", f"--nofile={files}:"] if files else []
     with log.open("ab") as output:
         subprocess.run(
-            [*enter_command(anchor), "setsid", "--fork", *argv],
+            [*enter_command(anchor), *limit, "setsid", "--fork", *argv],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

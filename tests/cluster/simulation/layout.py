@@ -16,6 +16,8 @@ SWITCH = "switch"
 # How Slurm knows which processes belong to a step: by their parents, or by their control group.
 PROCTRACKS = ("linuxproc", "cgroup")
 _NETWORK = "10.77.0"
+# More processors than the machine may have: tests are about placement and wiring, not speed.
+CPUS_PER_NODE = 4
 _MOST_NODES = 64
 _MOST_GPUS = 4
 
@@ -39,6 +41,15 @@ class Cluster(NamedTuple):
     power_saving: bool = False
     # Device files of the machine's own GPUs, with commas between; `gpus` is then their number.
     gpu_devices: str = ""
+    # What the site has beyond a plain Slurm (site.py).
+    traits: tuple[str, ...] = ()
+
+    def has(self, trait: str) -> bool:
+        return trait in self.traits
+
+    def hostname(self, host: str) -> str:
+        """What the host calls itself; Slurm and minicluster call it `host`."""
+        return f"node-{host}" if self.has("hostnames") and host != LOGIN else host
 
     @property
     def gpu_files(self) -> list[str]:
@@ -125,6 +136,7 @@ def check(cluster: Cluster) -> None:
 def load(name: str) -> Cluster | None:
     """The cluster as it was last brought up, or None."""
     try:
-        return Cluster(**json.loads((home() / name / "cluster.json").read_text()))
-    except (FileNotFoundError, json.JSONDecodeError, TypeError):
+        fields = json.loads((home() / name / "cluster.json").read_text())
+        return Cluster(**{**fields, "traits": tuple(fields["traits"])})
+    except (FileNotFoundError, json.JSONDecodeError, TypeError, KeyError):
         return None

@@ -22,6 +22,7 @@ from . import (
     power,
     project,
     settings,
+    site,
     slurm_config,
 )
 from .anchors import anchors_of
@@ -76,6 +77,7 @@ def _configure(cluster: Cluster) -> bool:
     slurm = etc / "slurm"
     lua = project.configure(cluster)
     power.configure(cluster)
+    site.configure(cluster)
     settings.put(slurm / "slurmdbd.conf", slurm_config.slurmdbd_conf(), "slurm", 0o600)
     settings.put(slurm / "plugstack.conf", slurm_config.plugstack_conf())
     settings.put(slurm / "cgroup.conf", slurm_config.cgroup_conf(cluster))
@@ -185,6 +187,7 @@ def up(cluster: Cluster, script: str, source_tree: str) -> None:
     `script` is the path of the command minicluster.
     """
     layout.check(cluster)
+    site.check(cluster)
     _check_machine()
     if cluster.proctrack == "cgroup":
         control_group.check()
@@ -228,6 +231,8 @@ def status(name: str) -> int:
         f"cluster {name}: {cluster.nodes} nodes, prefix {cluster.prefix or 'none'},"
         f" logs {cluster.logs}"
     )
+    if cluster.traits:
+        print(f"  traits of the site: {', '.join(cluster.traits)}")
     for each in cluster.hosts:
         anchor = anchors.get(each)
         running = sorted(set(host.members(anchor).values())) if anchor else []

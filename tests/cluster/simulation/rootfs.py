@@ -22,9 +22,9 @@ _NVIDIA_MAJOR = 195
 _HIDDEN_TREES = ("/tmp", "/run", "/home", "/shared", "/dev/shm")
 
 
-def _tmpfs(target: Path, mode: int) -> None:
+def _tmpfs(target: Path, mode: int, flags: int = 0) -> None:
     target.mkdir(parents=True, exist_ok=True)
-    kernel.mount("tmpfs", str(target), "tmpfs", 0, f"mode={mode:o}")
+    kernel.mount("tmpfs", str(target), "tmpfs", flags, f"mode={mode:o}")
 
 
 def _bind_system(cluster: Cluster, root: Path) -> None:
@@ -59,10 +59,14 @@ def _make_etc(cluster: Cluster, host: str, root: Path) -> None:
         0,
         f"lowerdir={Path(cluster.system) / 'etc'},upperdir={layer}/upper,workdir={layer}/work",
     )
-    addresses = [f"{cluster.address(other)} {other}" for other in cluster.hosts]
+    # Slurm's name first, by which the other hosts are addressed.
+    addresses = [
+        " ".join([cluster.address(other), *dict.fromkeys([other, cluster.hostname(other)])])
+        for other in cluster.hosts
+    ]
     path = f"{cluster.prefix}/bin:$PATH" if cluster.prefix else "$PATH"
     files = {
-        "hostname": f"{host}\n",
+        "hostname": f"{cluster.hostname(host)}\n",
         "hosts": "\n".join(["127.0.0.1 localhost", *addresses]) + "\n",
         "nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files\n",
         "resolv.conf": "",
@@ -92,8 +96,8 @@ def _make_gpu_files(cluster: Cluster, root: Path) -> None:
         node.chmod(0o666)
 
 
-def _make_runtime(root: Path) -> None:
-    _tmpfs(root / "tmp", 0o1777)
+def _make_runtime(cluster: Cluster, root: Path) -> None:
+    _tmpfs(root / "tmp", 0o1777, kernel.MS_NOEXEC if cluster.has("noexec") else 0)
     _tmpfs(root / "run", 0o755)
     for name, owner in _RUNTIME_OWNERS.items():
         directory = root / "run" / name
@@ -112,7 +116,8 @@ def _make_kernel_views(cluster: Cluster, root: Path) -> None:
     """/proc of the host's processes, /sys of its network, /dev with private shared memory."""
     for name in ("proc", "sys"):
         (root / name).mkdir()
-    kernel.mount("proc", str(root / "proc"), "proc")
+    hides = "hidepid=2" if cluster.has("hidepid") else None
+    kernel.mount("proc", str(root / "proc"), "proc", 0, hides)
     kernel.mount("sysfs", str(root / "sys"), "sysfs")
     kernel.bind("/sys/fs/cgroup", str(root / "sys/fs/cgroup"))
     if cluster.proctrack == "cgroup":
@@ -168,7 +173,7 @@ def enter_new_root(cluster: Cluster, host: str, show: list[str]) -> None:
     kernel.mount(None, str(root), None, kernel.MS_UNBINDABLE)
     _bind_system(cluster, root)
     _make_etc(cluster, host, root)
-    _make_runtime(root)
+    _make_runtime(cluster, root)
     if host != LOGIN:
         _make_gpu_files(cluster, root)
     _make_kernel_views(cluster, root)

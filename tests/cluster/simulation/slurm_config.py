@@ -7,16 +7,14 @@ import re
 import subprocess
 from pathlib import Path
 
-from . import power
-from .layout import LOGIN, Cluster
+from . import power, site
+from .layout import CPUS_PER_NODE, LOGIN, Cluster
 from .report import ClusterError
 
 SLURMCTLD_PORT = 6817
 SLURMD_PORT = 6818
 SLURMDBD_PORT = 6819
 
-# More processors than the machine may have: tests are about placement and wiring, not speed.
-_CPUS_PER_NODE = 4
 _MEMORY_PER_NODE_MB = 8192
 # Any devices will do: with files Slurm knows which of the widgets a job has.
 _WIDGET_FILES = ("/dev/zero", "/dev/full")
@@ -37,10 +35,18 @@ def _gres_of_node(cluster: Cluster) -> str:
     return f"widget:{len(_WIDGET_FILES)}" + (f",gpu:{cluster.gpus}" if cluster.gpus else "")
 
 
+def _hostnames(cluster: Cluster) -> str:
+    """Of a node line, where hosts have other names than nodes."""
+    if not cluster.has("hostnames"):
+        return ""
+    names = [cluster.hostname(host) for host in cluster.compute_hosts]
+    return f" NodeHostname={','.join(names)} NodeAddr={','.join(cluster.compute_hosts)}"
+
+
 def slurm_conf(cluster: Cluster, lua_cli_filter: bool) -> str:
     nodes = f"h[1-{cluster.nodes}]"
     # Newer releases want the cores near a GPU to be those of whole sockets.
-    sockets = cluster.gpus if cluster.gpus and _CPUS_PER_NODE % cluster.gpus == 0 else 1
+    sockets = cluster.gpus if cluster.gpus and CPUS_PER_NODE % cluster.gpus == 0 else 1
     lines = [
         f"ClusterName={cluster.name}",
         f"SlurmctldHost={LOGIN}",
@@ -83,8 +89,8 @@ def slurm_conf(cluster: Cluster, lua_cli_filter: bool) -> str:
         "PreemptMode=REQUEUE",
         "PlugStackConfig=/etc/slurm/plugstack.conf",
         "GresTypes=widget" + (",gpu" if cluster.gpus else ""),
-        f"NodeName={nodes} CPUs={_CPUS_PER_NODE} Sockets={sockets}"
-        f" CoresPerSocket={_CPUS_PER_NODE // sockets} ThreadsPerCore=1"
+        f"NodeName={nodes}{_hostnames(cluster)} CPUs={CPUS_PER_NODE} Sockets={sockets}"
+        f" CoresPerSocket={CPUS_PER_NODE // sockets} ThreadsPerCore=1"
         f" RealMemory={_MEMORY_PER_NODE_MB} Gres={_gres_of_node(cluster)} State=UNKNOWN",
         f"PartitionName=main Nodes={nodes} Default=YES MaxTime=INFINITE DefaultTime=60 State=UP"
         " PreemptMode=OFF",
@@ -99,15 +105,15 @@ def slurm_conf(cluster: Cluster, lua_cli_filter: bool) -> str:
         lines += power.slurm_conf_lines()
     if lua_cli_filter:
         lines.append("CliFilterPlugins=lua")
-    return "\n".join(lines) + "\n"
+    return "\n".join(site.apply(cluster, lines)) + "\n"
 
 
 def gres_conf(cluster: Cluster) -> str:
     lines = [f"Name=widget File={path}" for path in _WIDGET_FILES]
     # As on a host of several sockets, each GPU is near some of the cores.
     for number, path in enumerate(cluster.gpu_files):
-        first = number * _CPUS_PER_NODE // cluster.gpus
-        last = (number + 1) * _CPUS_PER_NODE // cluster.gpus - 1
+        first = number * CPUS_PER_NODE // cluster.gpus
+        last = (number + 1) * CPUS_PER_NODE // cluster.gpus - 1
         lines.append(f"Name=gpu File={path} Cores={first}-{last} Flags=nvidia_gpu_env")
     return "\n".join(lines) + "\n"
 

@@ -22,7 +22,7 @@ def main() -> None:
     place = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
     socket.create_connection(place, timeout=10).close()
     print(
-        f"process {process}/{count} on {socket.gethostname()}: sum {int(numbers.sum())},"
+        f"process {process}/{count} on {os.environ['SLURMD_NODENAME']}: sum {int(numbers.sum())},"
         f" {jax.device_count()} devices",
         flush=True,
     )

@@ -8,7 +8,6 @@ With --with-the-package, mpi_bridge is loaded as well, and gloo is still the bac
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from datetime import timedelta
 
@@ -30,7 +29,7 @@ def main() -> None:
     local = f"{os.environ['LOCAL_RANK']}/{os.environ['LOCAL_WORLD_SIZE']}"
     group = f"{os.environ['GROUP_RANK']}/{os.environ['GROUP_WORLD_SIZE']}"
     print(
-        f"rank {rank}/{size} local {local} group {group} on {socket.gethostname()}:"
+        f"rank {rank}/{size} local {local} group {group} on {os.environ['SLURMD_NODENAME']}:"
         f" sum {total.item()}, run {os.environ.get('TORCHELASTIC_RUN_ID')},"
         f" elastic {dist.is_torchelastic_launched()}",
         flush=True,

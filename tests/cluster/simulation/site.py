@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The traits that a site may have beyond a plain Slurm: what `minicluster up --with` names.
+
+Each trait is a row here: what it is called, what it means, and its lines of slurm.conf, which
+replace those of the same key. Other code checks for a trait with Cluster.has().
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from . import settings
+from .layout import CPUS_PER_NODE, Cluster
+from .report import ClusterError
+
+
+class Trait(NamedTuple):
+    name: str
+    words: str
+    slurm_conf: tuple[str, ...] = ()
+    # Why a strict site does not have it here; "": it does.
+    not_here: str = ""
+
+
+_PROGRAMS = "/etc/slurm/site"
+
+TRAITS = (
+    Trait("hidepid", "users see their own processes only (/proc with hidepid=2)"),
+    Trait("noexec", "nothing in /tmp can be executed"),
+    Trait(
+        "nofile",
+        "jobs may open 1,024 files unless they raise the limit",
+        ("PropagateResourceLimits=NONE",),
+    ),
+    Trait("hostnames", "the names of hosts are not those of nodes: h1 is the host node-h1"),
+    Trait(
+        "prolog",
+        "a prolog and an epilog that take 2 s, a prolog of tasks that sets variables, and a health"
+        " check",
+        (
+            f"Prolog={_PROGRAMS}/prolog",
+            f"Epilog={_PROGRAMS}/epilog",
+            f"TaskProlog={_PROGRAMS}/task_prolog",
+            "PrologFlags=Alloc,Contain",
+            f"HealthCheckProgram={_PROGRAMS}/health_check",
+            "HealthCheckInterval=30",
+        ),
+    ),
+    Trait(
+        "limits",
+        "accounting enforces associations, limits and QOS",
+        ("AccountingStorageEnforce=associations,limits,qos,safe",),
+    ),
+    Trait(
+        "private",
+        "Slurm shows users their own jobs and accounts only",
+        ("PrivateData=accounts,events,jobs,reservations,usage,users",),
+    ),
+    Trait(
+        "tmpfs",
+        "each job has a /tmp of its own (job_container/tmpfs)",
+        ("JobContainerType=job_container/tmpfs", "PrologFlags=Alloc,Contain"),
+        # It binds the namespace of a new process to a file, which the kernel allows only if that
+        # has a higher number than its own. From 6.18 on, processors number them independently.
+        "Linux 6.18 and later refuse it now and then (_create_ns: Invalid argument)",
+    ),
+    Trait(
+        "affinity",
+        "Slurm binds tasks to cores (task/affinity)",
+        ("TaskPlugin=task/affinity",),
+        ""
+        if (os.cpu_count() or 1) >= CPUS_PER_NODE
+        else f"this machine has fewer than the {CPUS_PER_NODE} CPUs that a node claims",
+    ),
+    Trait(
+        "cpus",
+        "nodes are shared by CPU and memory, jobs get memory by the node, and there is a topology",
+        (
+            "SelectTypeParameters=CR_CPU_Memory",
+            "DefMemPerNode=2048",
+            "DefMemPerCPU=",
+            "TopologyPlugin=topology/tree",
+        ),
+    ),
+    Trait(
+        "pmix",
+        "ranks get PMIx unless they ask for another PMI; steps of salloc run on the nodes",
+        ("MpiDefault=pmix", "LaunchParameters=use_interactive_step,enable_nss_slurm"),
+    ),
+)
+NAMES = tuple(trait.name for trait in TRAITS)
+STRICT = tuple(trait.name for trait in TRAITS if not trait.not_here)
+
+_FILES = {
+    "prolog": "#!/bin/sh\nsleep 2\n",
+    "epilog": "#!/bin/sh\nsleep 2\n",
+    "task_prolog": "#!/bin/sh\necho 'export SITE_TASK_PROLOG=1'\n",
+    "health_check": "#!/bin/sh\nexit 0\n",
+}
+
+
+def check(cluster: Cluster) -> None:
+    """Refuses names that are not traits."""
+    for name in cluster.traits:
+        if name not in NAMES:
+            raise ClusterError(
+                f"{name!r} is not a trait of a site", hint=f"the traits: {', '.join(NAMES)}"
+            )
+
+
+def _own(cluster: Cluster) -> list[Trait]:
+    return [trait for trait in TRAITS if cluster.has(trait.name)]
+
+
+def apply(cluster: Cluster, lines: list[str]) -> list[str]:
+    """The lines of slurm.conf with those of the traits in their place; `KEY=` takes KEY out."""
+    wanted = dict(line.split("=", 1) for trait in _own(cluster) for line in trait.slurm_conf)
+    kept = [line for line in lines if line.split("=", 1)[0] not in wanted]
+    return [f"{key}={value}" for key, value in wanted.items() if value] + kept
+
+
+def configure(cluster: Cluster) -> None:
+    """Writes the programs and files that the lines name, or removes them."""
+    slurm = cluster.etc / "slurm"
+    programs = slurm / Path(_PROGRAMS).name
+    if cluster.has("prolog"):
+        programs.mkdir(exist_ok=True)
+        for name, text in _FILES.items():
+            settings.put(programs / name, text, mode=0o755)
+    else:
+        shutil.rmtree(programs, ignore_errors=True)
+    files = {}
+    if cluster.has("tmpfs"):
+        files["job_container.conf"] = "AutoBasePath=true\nBasePath=/var/lib/slurm/containers\n"
+    if cluster.has("cpus"):
+        half = max(cluster.nodes // 2, 1)
+        rest = f"SwitchName=s2 Nodes=h[{half + 1}-{cluster.nodes}]\n" if cluster.nodes > 1 else ""
+        switches = "s[1-2]" if rest else "s1"
+        files["topology.conf"] = (
+            f"SwitchName=s1 Nodes=h[1-{half}]\n{rest}SwitchName=top Switches={switches}\n"
+        )
+    for name in ("job_container.conf", "topology.conf"):
+        if name in files:
+            settings.put(slurm / name, files[name])
+        else:
+            (slurm / name).unlink(missing_ok=True)
