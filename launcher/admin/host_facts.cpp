@@ -37,7 +37,6 @@
 #include "base/trust.hpp"
 #include "node/namespace/user_namespace.hpp"
 #include "node/node_name.hpp"
-#include "node/reply.hpp"
 #include "node/slurm_conf.hpp"
 #include "slurm/client.hpp"
 #include "store/store.hpp"

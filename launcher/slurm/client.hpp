@@ -26,6 +26,7 @@
 //   client/              what the client's functions do: one file for each kind of call
 //   status.hpp           Slurm's answers as values
 //   parse.hpp            reads the text that the commands print
+//   messages.hpp         what the commands print on standard error, and what it means
 //   hostlist.hpp         expands lists of hosts
 //   array_indexes.hpp    the numbers of the tasks of an array job
 //   job_outcome.hpp      the state of a job in the terms of Batch AI

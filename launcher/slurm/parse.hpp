@@ -60,12 +60,4 @@ extern const std::string_view kNodeFormat;
 // Output of: srun --mpi=list. After a line that ends with "are..." comes one name on each line.
 [[nodiscard]] base::Result<std::vector<std::string>> parse_mpi_types(std::string_view text);
 
-// Makes an error from the standard error of a command that refused, without the program's name and
-// without repeated lines. Adds a hint for the refusals that users meet.
-[[nodiscard]] base::Error refusal(std::string_view command, std::string_view standard_error);
-
-// Returns whether Slurm may have done what it was asked although the command failed: the command
-// was ended, or has itself given up ("Socket timed out on send/recv operation").
-[[nodiscard]] bool gave_no_answer(const base::Error& error);
-
 }  // namespace batchai::slurm

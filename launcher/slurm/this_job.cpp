@@ -13,7 +13,7 @@
 #include "base/text.hpp"
 #include "slurm/client.hpp"
 #include "slurm/hostlist.hpp"
-#include "slurm/parse.hpp"
+#include "slurm/messages.hpp"
 #include "slurm/status.hpp"
 
 namespace batchai::slurm {

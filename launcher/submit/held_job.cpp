@@ -13,7 +13,7 @@
 #include "cli/output/terminal.hpp"
 #include "job/to_json.hpp"
 #include "plan/make.hpp"
-#include "slurm/parse.hpp"
+#include "slurm/messages.hpp"
 #include "submit/environment.hpp"
 #include "submit/steps.hpp"
 

@@ -15,7 +15,7 @@
 #include "cli/verbs/named_job.hpp"
 #include "record/attempt.hpp"
 #include "record/retries.hpp"
-#include "slurm/parse.hpp"
+#include "slurm/messages.hpp"
 #include "status/job_view.hpp"
 #include "status/output_directory.hpp"
 #include "submit/array_again.hpp"

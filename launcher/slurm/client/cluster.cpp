@@ -12,7 +12,7 @@
 
 #include "base/text.hpp"
 #include "slurm/client.hpp"
-#include "slurm/client/messages.hpp"
+#include "slurm/messages.hpp"
 #include "slurm/parse.hpp"
 
 // The cluster itself: its nodes, its Slurm, and what its users may do.

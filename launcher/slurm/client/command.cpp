@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "slurm/client.hpp"
-#include "slurm/client/messages.hpp"
+#include "slurm/messages.hpp"
 #include "slurm/own_environment.hpp"
 
 // How a command of Slurm's is run: its environment, and how long it is waited for.

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "slurm/messages.hpp"
+
 // The texts were recorded from Slurm 22.05.8, unless a test says otherwise.
 namespace batchai::slurm {
 namespace {

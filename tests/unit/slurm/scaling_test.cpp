@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "slurm/parse.hpp"
+#include "slurm/messages.hpp"
 
 namespace batchai::slurm {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "slurm/client/messages.hpp"
+#include "slurm/messages.hpp"
 
 #include <array>
 #include <string>
@@ -10,9 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "base/text.hpp"
-#include "slurm/parse.hpp"
 
-// What the messages of Slurm's commands mean.
 namespace batchai::slurm {
 
 namespace {
