@@ -13,8 +13,8 @@
 
 #include "base/file.hpp"
 #include "slurm/client.hpp"
-#include "slurm/client/messages.hpp"
 #include "slurm/file_pattern.hpp"
+#include "slurm/messages.hpp"
 #include "slurm/parse.hpp"
 
 // What Slurm is given to run: a batch script, or a program on each of some nodes.
@@ -97,8 +97,8 @@ base::Arguments srun_on_nodes(const NodeCommand& command) {
     // everywhere.
     arguments.insert(
         arguments.end(),
-        {"/bin/sh", "-c", R"(exec "$@" > "$0/$SLURMD_NODENAME.out" 2> "$0/$SLURMD_NODENAME.err")",
-         command.directory});
+        {"/bin/sh", "-c", R"(own=$1/$SLURMD_NODENAME; shift; exec "$@" > "$own.out" 2> "$own.err")",
+         "batchai", command.directory});
     arguments.insert(arguments.end(), command.arguments.begin(), command.arguments.end());
     return arguments;
 }
