@@ -142,12 +142,7 @@ void HeartbeatImplementation::start() {
     next_look_ = Clock::now();
     thread_ = start_quiet_thread([this] { work(); });
     started_ = true;
-    watch_.emplace(*options_.failure, [this](const Failure& cause) {
-        {
-            const std::lock_guard lock(mutex_);
-            if (failure_) return;  // it came from another rank
-            failure_ = HeartbeatMessage::of_failure(options_.rank, cause);
-        }
+    watch_.emplace(*options_.failure, [this](const Failure&) {
         news_ = true;
         transport_->wake();
     });
@@ -188,8 +183,12 @@ Failure HeartbeatImplementation::enquire(Failure failure) {
     return failure;
 }
 
+// Another watcher of the token may have broken the connections before this heartbeat is told, and
+// ranks then ask why at once, so the token itself is looked at.
 std::optional<HeartbeatMessage> HeartbeatImplementation::known_failure() {
     const std::lock_guard lock(mutex_);
+    if (!failure_ && options_.failure->failed())
+        failure_ = HeartbeatMessage::of_failure(options_.rank, options_.failure->cause());
     return failure_;
 }
 

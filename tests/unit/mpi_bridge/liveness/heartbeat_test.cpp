@@ -155,6 +155,22 @@ TEST(Heartbeat, FindsOutWhyARankBrokeItsConnections) {
     EXPECT_EQ(cause.text, "rank 2 failed: out of memory");
 }
 
+// The library breaks the connections, and then tells the heartbeat.
+TEST(Heartbeat, SaysWhyBeforeItIsToldOfTheFailure) {
+    Ranks ranks({0, 0, 0});
+    std::string cause;
+    const FailureToken::Watch breaks_connections(ranks.failure(2), [&](const Failure&) {
+        cause = ranks.failure(0)
+                    .fail({.status = MPIB_ERROR_PEER_LOST,
+                           .text = "rank 2 (the connection broke)",
+                           .of_rank = 2})
+                    .text;
+    });
+    ranks.start({0, 1, 2});
+    ranks.failure(2).fail({MPIB_ERROR_INTERNAL, "out of memory"});
+    EXPECT_EQ(cause, "rank 2 failed: out of memory");
+}
+
 TEST(Heartbeat, HasNothingToAddToTheLossOfARankThatHasDied) {
     Ranks ranks({0, 0});
     ranks.start({0, 1});
