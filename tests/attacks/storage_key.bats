@@ -38,10 +38,11 @@ with_key() {
         AZURE_BATCHAI_STORAGE_ACCOUNT=site "AZURE_BATCHAI_STORAGE_KEY=$key" "$@"
 }
 
-# slurm_has_nothing ID: neither bob's questions nor the controller's files, as root, know the key.
+# slurm_has_nothing ID: neither what Slurm says of the job nor the controller's files know the key. Root looks,
+# because bob sees nothing of the job where PrivateData hides it.
 slurm_has_nothing() {
     local shown
-    shown=$(as_bob scontrol show job -dd "$1") || return 1
+    shown=$(as_root_on login scontrol show job -dd "$1") || return 1
     [[ $shown == *JobId=* && $shown != *"$key"* ]] || return 1
     # The files of the job are there, else the search would prove nothing.
     as_root_on login sh -c "ls /var/lib/slurm/slurmctld/hash.*/job.$1/environment" || return 1
@@ -94,8 +95,9 @@ slurm_has_nothing() {
     as_user env "BATCHAI_HOME=$share/records" "PATH=$share/bin:$PREFIX/bin:/usr/bin:/bin" \
         "AZURE_BATCHAI_STORAGE_KEY=$key" batchai job create --name slow -f "$share/job.json" \
         --storage-account-name site --storage-account-key "$key" --output none &
-    wait_until 30 as_bob pgrep -u alice -x sbatch
-    processes=$(as_bob ps axww -o user,args)
+    # Root, who sees what others see where there is no hidepid.
+    wait_until 30 as_root_on login pgrep -u alice -x sbatch
+    processes=$(as_root_on login ps axww -o user,args)
     echo "$processes"
     [[ $processes == *"batchai job create --name slow"*"--storage-account-key xxxx"* ]]
     # The command that brought the option here is the test's own.
