@@ -35,8 +35,8 @@ struct Known {
     }
 };
 
-// The options of sbatch in Slurm 22.05, also those that it does not document, and those of
-// batchai.so.
+// The options of sbatch in Slurm 22.05 to 26.05, also those that it does not document, and those of
+// batchai.so. A Slurm that does not have one of them refuses it.
 constexpr std::array known_options{
     Known{"account", Value::required, 'A'},
     Known{"acctg-freq"},
@@ -50,6 +50,7 @@ constexpr std::array known_options{
     Known{"cluster-constraint"},
     Known{"clusters", Value::required, 'M'},
     Known{"comment"},
+    Known{"consolidate-segments", Value::none},
     Known{"constraint", Value::required, 'C'},
     Known{"container"},
     Known{"context"},
@@ -68,6 +69,7 @@ constexpr std::array known_options{
     Known{"exclusive", Value::optional},
     Known{"export"},
     Known{"export-file"},
+    Known{"extra"},
     Known{"extra-node-info", Value::required, 'B'},
     Known{"get-user-env", Value::optional},
     Known{"gid"},
@@ -111,6 +113,7 @@ constexpr std::array known_options{
     Known{"ntasks-per-node"},
     Known{"ntasks-per-socket"},
     Known{"ntasks-per-tres", Value::required, '\0', "ntasks-per-gpu"},
+    Known{"oom-kill-step", Value::optional},
     Known{"open-mode"},
     Known{"output", Value::required, 'o'},
     Known{"overcommit", Value::none, 'O'},
@@ -125,11 +128,15 @@ constexpr std::array known_options{
     Known{"qos", Value::required, 'q'},
     Known{"quiet", Value::none, 'Q'},
     Known{"reboot", Value::none},
-    Known{"requeue", Value::none},
+    Known{"requeue", Value::optional},
     Known{"reservation"},
+    Known{"resv-ports", Value::optional},
+    Known{"segment"},
     Known{"signal"},
     Known{"sockets-per-node"},
     Known{"spread-job", Value::none},
+    Known{"spread-segments", Value::none},
+    Known{"stepmgr", Value::none},
     Known{"switches"},
     Known{"tasks-per-node", Value::required, '\0', "ntasks-per-node"},
     Known{"test-only", Value::none},
@@ -138,6 +145,8 @@ constexpr std::array known_options{
     Known{"time", Value::required, 't'},
     Known{"time-min"},
     Known{"tmp"},
+    Known{"tres-bind"},
+    Known{"tres-per-task"},
     Known{"uid"},
     Known{"usage", Value::none},
     Known{"use-min-nodes", Value::none},

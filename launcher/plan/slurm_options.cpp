@@ -40,12 +40,14 @@ constexpr std::array<std::string_view, 5> only_of_batch_scripts{"requeue", "no-r
 // What an option means if its optional value is left out. All other options without a value are
 // flags, which can be set with any text. Slurm 26.05 has --requeue=expedite and refuses other
 // texts; before, it was a flag, which can be set with none.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 5> values_left_out{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> values_left_out{{
     {"exclusive", "exclusive"},
     {"nice", "100"},
     {"no-kill", "set"},
+    {"oom-kill-step", "1"},
     {"propagate", "ALL"},
     {"requeue", ""},
+    {"resv-ports", "0"},
 }};
 
 // Returns whether the two options say the same thing.

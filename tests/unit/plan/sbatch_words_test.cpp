@@ -44,11 +44,19 @@ TEST(SbatchWords, AreReadAsSbatchReadsThem) {
     EXPECT_THAT(read({}), ElementsAre());
 }
 
-TEST(SbatchWords, OfALaterReleaseOrAPluginArePassedOn) {
-    EXPECT_THAT(read({"--tres-per-task=gres/gpu:1", "--segment=4", "--stepmgr"}),
+TEST(SbatchWords, OfLaterReleasesOfSlurmAreReadAsTheseReadThem) {
+    EXPECT_THAT(read({"--tres-per-task", "gres/gpu:1", "--segment", "4", "--stepmgr"}),
                 ElementsAre("--tres-per-task=gres/gpu:1", "--segment=4", "--stepmgr"));
+    EXPECT_THAT(read({"--requeue=expedite", "--oom-kill-step", "--spread-segments"}),
+                ElementsAre("--requeue=expedite", "--oom-kill-step", "--spread-segments"));
+    EXPECT_THAT(read({"--requeue"}), ElementsAre("--requeue"));
+}
+
+TEST(SbatchWords, OfAPluginArePassedOn) {
+    EXPECT_THAT(read({"--of-a-plugin=4", "--another"}),
+                ElementsAre("--of-a-plugin=4", "--another"));
     // Nobody knows whether this option takes the word that follows.
-    EXPECT_THAT(read({"--segment", "4"}), ElementsAre(HasSubstr("\"4\" is not an option")));
+    EXPECT_THAT(read({"--of-a-plugin", "4"}), ElementsAre(HasSubstr("\"4\" is not an option")));
 }
 
 TEST(SbatchWords, ThatBelongToThePlanAreRefusedInEachForm) {
