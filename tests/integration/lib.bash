@@ -55,6 +55,12 @@ reset_site() {
         site_lua <<< 'return {}' | as_root_on login sh -c 'umask 022; cat > /etc/batchai/site.lua'
 }
 
+# site_has TRAIT: the cluster has it (`minicluster up --with`).
+site_has() {
+    jq -e --arg trait "$1" '.traits | index($trait)' \
+        "${MINICLUSTER_HOME:-/var/lib/minicluster}/$MINICLUSTER_NAME/cluster.json" > /dev/null
+}
+
 # slurmd_log HOST: where its slurmd writes.
 slurmd_log() { echo "${MINICLUSTER_HOME:-/var/lib/minicluster}/$MINICLUSTER_NAME/log/$1-slurmd.log"; }
 
