@@ -7,9 +7,13 @@ import datetime
 import os
 import platform
 import subprocess
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from .cluster import BenchError
+
+# The load average above which other programs take part in what is measured.
+_MOST_LOAD = 1.0
 _PACKAGES = ("openmpi-bin", "mpich", "libgloo0", "libucx0", "libpmix2", "slurmctld")
 
 
@@ -27,6 +31,23 @@ class Machine:
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)
+
+    def beside(self, other: Machine) -> Machine:
+        """The circumstances of this run and another one; BenchError if the machines differ."""
+        if (self.processor, self.processors) != (other.processor, other.processors):
+            raise BenchError(
+                f"runs on different machines cannot be joined: {self.processor}, {other.processor}"
+            )
+
+        def both(name: str) -> str:
+            return " and ".join(dict.fromkeys((getattr(self, name), getattr(other, name))))
+
+        return replace(
+            self,
+            **{name: both(name) for name in ("date", "kernel", "commit")},
+            load=max(self.load, other.load),
+            versions=self.versions | other.versions,
+        )
 
     def sentence(self) -> str:
         """For a document."""
@@ -63,14 +84,27 @@ def _version(package: str) -> str:
     return version.partition(":")[2] or version
 
 
-def this_machine() -> Machine:
+def must_be_idle(load: float) -> None:
+    """BenchError where the load average at the start forbids that a run is published."""
+    if load > _MOST_LOAD:
+        raise BenchError(
+            f"the load average at the start is {load:.1f}; what is measured above {_MOST_LOAD:g}"
+            " is not published, so wait until nothing else runs"
+        )
+
+
+def this_machine(publishes: bool = False) -> Machine:
+    """The circumstances of a run that begins, which may be one that is to be published."""
+    load = os.getloadavg()[0]
+    if publishes:
+        must_be_idle(load)
     versions = {package: _version(package) for package in _PACKAGES}
     return Machine(
         date=datetime.date.today().isoformat(),
         processor=_processor(),
         processors=len(os.sched_getaffinity(0)),
         kernel=platform.release(),
-        load=os.getloadavg()[0],
+        load=load,
         commit=_commit(),
         versions={package: version for package, version in versions.items() if version},
     )

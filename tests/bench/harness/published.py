@@ -51,7 +51,7 @@ def main(
 ) -> int:
     """Measures, prints the table, and publishes it where that is asked for."""
     try:
-        circumstances = machine.this_machine()
+        circumstances = machine.this_machine(arguments.publish)
         rows = measure(arguments)
         section = f"{arguments.note} {circumstances.sentence()}".strip() + f"\n\n{table(rows)}"
         if arguments.publish:

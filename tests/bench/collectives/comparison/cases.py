@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 KI = 1024
 MI = 1024 * KI
-_SIZES = (8, 64, 512, 4 * KI, 16 * KI, 64 * KI, 256 * KI, MI, 4 * MI, 16 * MI, 64 * MI)
+_SIZES = (8, 64, 4 * KI, 16 * KI, 64 * KI, 256 * KI, MI, 4 * MI, 16 * MI, 64 * MI)
 QUICK_SIZES = (8, 16 * KI, MI)
 
 COLLECTIVES = ("allreduce", "reduce_scatter", "allgather", "alltoall", "broadcast")
@@ -24,6 +24,7 @@ class Case:
     sizes: tuple[int, ...]
     crowded: bool = False  # more ranks than cores
     limit: str = "a copy between two processes"
+    collectives: tuple[str, ...] = COLLECTIVES  # unless the command line says which
 
     @property
     def over_network(self) -> bool:
@@ -41,8 +42,13 @@ class Case:
         return self.least_received(collective, size) / (microseconds * 1000)
 
 
+_ALLREDUCE = ("allreduce",)
+_TCP = "one TCP stream"
 CASES = (
-    Case("node2", "2 ranks on one host", 2, 1, (*_SIZES, 256 * MI)),
-    Case("node4", "4 ranks on one host of 2 cores", 4, 1, (*_SIZES, 256 * MI), crowded=True),
-    Case("hosts4", "4 hosts over TCP, one rank each", 4, 4, _SIZES, True, "one TCP stream"),
+    Case("node2", "2 ranks on one host", 2, 1, _SIZES),
+    Case("node4", "4 ranks on one host of 2 cores", 4, 1, _SIZES, True, collectives=_ALLREDUCE),
+    Case("hosts4", "4 hosts over TCP, one rank each", 4, 4, _SIZES, True, _TCP),
+    # What clusters are made of: several hosts with several ranks each.
+    Case("hosts4x2", "4 hosts over TCP, 2 ranks each", 8, 4, _SIZES, True, _TCP, _ALLREDUCE),
+    Case("hosts4x4", "4 hosts over TCP, 4 ranks each", 16, 4, _SIZES[:-1], True, _TCP, _ALLREDUCE),
 )

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from harness import measurements
+from harness.machine import Machine
 
 from .candidates import BY_KEY, CANDIDATES, Candidate
 from .cases import CASES, COLLECTIVES, Case
@@ -107,6 +108,17 @@ class Run:
             data["remarks"],
             [Turn.from_dict(turn) for turn in data["turns"]],
         )
+
+    def add(self, other: Run) -> None:
+        """Takes what another run has measured and this one has not; BenchError if it can't."""
+        circumstances = Machine(**self.machine).beside(Machine(**other.machine))
+        self.machine, self.sentence = circumstances.as_dict(), circumstances.sentence()
+        measured = {(turn.case, turn.collective) for turn in self.turns}
+        self.turns += [turn for turn in other.turns if (turn.case, turn.collective) not in measured]
+        started = {(each.case, each.candidate) for each in self.joined}
+        self.joined += [each for each in other.joined if (each.case, each.candidate) not in started]
+        self.missing = other.missing | self.missing
+        self.remarks += [remark for remark in other.remarks if remark not in self.remarks]
 
     def cases(self) -> list[Case]:
         """The cases that were measured, in their usual order."""

@@ -29,10 +29,13 @@ _MOST_IDLE_SHARE = 0.02
 class Plan:
     """What is asked for on the command line."""
 
-    collectives: tuple[str, ...]
-    sizes: tuple[int, ...]  # none: as each case says
+    collectives: tuple[str, ...]  # none: as each case says, and so for the sizes
+    sizes: tuple[int, ...]
     rounds: int
     seconds: float
+
+    def collectives_of(self, case: Case) -> tuple[str, ...]:
+        return self.collectives or case.collectives
 
 
 class _Player:
@@ -162,7 +165,7 @@ def measure_case(
     before = pingpong()
     try:
         for number in range(1, plan.rounds + 1):
-            for collective in plan.collectives:
+            for collective in plan.collectives_of(case):
                 for size in plan.sizes or case.sizes:
                     turn = Turn(
                         case.key, collective, size, number, (before, before), os.getloadavg()[0]
