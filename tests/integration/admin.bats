@@ -111,8 +111,7 @@ assert found["proc.tracking"]["severity"] == "warning" and found["proc.tracking"
 }
 
 @test "exit codes: 0 nothing to do, 1 warnings, 2 errors, 3 not known" {
-    # With hidepid, nobody but root sees since when slurmd runs, which plugin.epilog asks.
-    run -0 batchai admin check --only plugin.line,plugin.abi,plugin.file
+    run -0 batchai admin check --only mpi
     run -1 batchai admin check --only proc
     site 'return {'
     run -2 batchai admin check --only site.file

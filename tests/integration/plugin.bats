@@ -239,9 +239,12 @@ def started(pid):
     with open(f"/proc/{pid}/stat") as stat:
         return int(stat.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
 began = time.clock_gettime(time.CLOCK_BOOTTIME)
-launch = started("self") - started(os.getppid())
 age = began - started("self")
-print("late enough" if age > min(1.4 * launch, 1) - 0.04 else f"after {age} s, launched in {launch} s")
+try:
+    least = min(1.4 * (started("self") - started(os.getppid())), 1)
+except FileNotFoundError:
+    least = 0.2  # slurmstepd is hidden from users
+print("late enough" if age > least - 0.04 else f"after {age} s, which should be {least} s")
 PYTHON
     run with_site srun --mpi=pmix --job-json="$share/job.json" /usr/bin/python3 "$share/ages.py"
     echo "$output"
