@@ -133,6 +133,13 @@ Result<Root> open_private_directory(const std::string& path) {
     return root;
 }
 
+Result<void> make_own_directory(const std::string& path) {
+    if (mkdir(path.c_str(), 0700) == 0) return {};
+    if (errno != EEXIST) return system_error("create the directory", path);
+    TRY(open_private_directory(path));
+    return {};
+}
+
 Result<FileDescriptor> make_beneath(const Root& root, std::string_view relative) {
     FileDescriptor current(fcntl(root.directory.get(), F_DUPFD_CLOEXEC, 0));
     std::string walked = root.path;

@@ -24,6 +24,10 @@ struct Root {
 // else, and one to which others may write.
 [[nodiscard]] Result<Root> open_private_directory(const std::string& path);
 
+// Makes a directory of a name that nobody else chooses, with mode 0700. A client of NFS that has
+// lost the first answer is told that it exists; it is then the user's own.
+[[nodiscard]] Result<void> make_own_directory(const std::string& path);
+
 // Opens the directory `relative` below the root (O_PATH) and follows no link. Makes the components
 // that are missing, with mode 0700.
 [[nodiscard]] Result<FileDescriptor> make_beneath(const Root& root, std::string_view relative);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -27,6 +28,17 @@ Result<std::string> write_temporary(const std::filesystem::path& path, std::stri
     auto error = system_error("write", path);
     unlink(name.c_str());
     return error;
+}
+
+// Returns what the server says of a file. A client of NFS answers stat(2) from what it remembers,
+// and asks when a file is opened.
+std::optional<struct stat> status_at_server(int directory, const std::string& name) {
+    const FileDescriptor file(
+        openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    struct stat status {};
+    const int found = file.valid() ? fstat(file.get(), &status)
+                                   : fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW);
+    return found == 0 ? std::optional(status) : std::nullopt;
 }
 
 void sync_directory(const std::filesystem::path& directory) {
@@ -133,10 +145,34 @@ std::size_t write_until_error(int descriptor, std::string_view bytes) {
     return done;
 }
 
+bool rename_at(int from_directory, const std::string& from, int to_directory,
+               const std::string& to) {
+    struct stat moved {};
+    const bool was_there = fstatat(from_directory, from.c_str(), &moved, AT_SYMLINK_NOFOLLOW) == 0;
+    if (renameat(from_directory, from.c_str(), to_directory, to.c_str()) == 0) return true;
+    if (errno != ENOENT || !was_there) return false;
+    const auto there = status_at_server(to_directory, to);
+    errno = ENOENT;
+    return there && there->st_ino == moved.st_ino && there->st_dev == moved.st_dev;
+}
+
+bool rename_file(const std::filesystem::path& from, const std::filesystem::path& to) {
+    return rename_at(AT_FDCWD, from.string(), AT_FDCWD, to.string());
+}
+
+bool make_symbolic_link(const std::string& target, int directory, const std::string& name) {
+    if (symlinkat(target.c_str(), directory, name.c_str()) == 0) return true;
+    if (errno != EEXIST) return false;
+    std::string there(target.size() + 1, '\0');
+    const ssize_t length = readlinkat(directory, name.c_str(), there.data(), there.size());
+    errno = EEXIST;
+    return length >= 0 && there.substr(0, static_cast<std::size_t>(length)) == target;
+}
+
 Result<void> write_atomically(const std::filesystem::path& path, std::string_view bytes,
                               mode_t mode) {
     auto temporary = TRY(write_temporary(path, bytes, mode));
-    if (rename(temporary.c_str(), path.c_str()) != 0) {
+    if (!rename_file(temporary, path)) {
         auto error = system_error("replace", path);
         unlink(temporary.c_str());
         return error;
@@ -152,9 +188,10 @@ Result<void> create_exclusively(const std::filesystem::path& path, std::string_v
     const int code = errno;
     // An NFS client whose server has made the link, but whose answer was lost, asks again and is
     // told that the name exists. The file has two names then.
-    struct stat made {};
-    if (status != 0 && code == EEXIST && stat(temporary.c_str(), &made) == 0 && made.st_nlink == 2)
-        status = 0;
+    if (status != 0 && code == EEXIST) {
+        const auto made = status_at_server(AT_FDCWD, temporary);
+        if (made && made->st_nlink == 2) status = 0;
+    }
     unlink(temporary.c_str());
     if (status == 0) {
         sync_directory(path.parent_path());

@@ -77,6 +77,18 @@ class FileDescriptor {
 [[nodiscard]] Result<void> create_exclusively(const std::filesystem::path& path,
                                               std::string_view bytes, mode_t mode = 0644);
 
+// Renames as renameat(2) does, and returns whether the file has its new name; if it has not, errno
+// says why. A client of NFS whose server has renamed the file, but whose answer was lost, asks
+// again and is told ENOENT. So the file is looked for at its new name before that is believed.
+[[nodiscard]] bool rename_at(int from_directory, const std::string& from, int to_directory,
+                             const std::string& to);
+[[nodiscard]] bool rename_file(const std::filesystem::path& from, const std::filesystem::path& to);
+
+// Makes a symbolic link as symlinkat(2) does, and returns whether it is there, or errno. A client
+// of NFS that asks again is told EEXIST.
+[[nodiscard]] bool make_symbolic_link(const std::string& target, int directory,
+                                      const std::string& name);
+
 // Works as mkdir -p does. Every directory that it makes gets `mode`.
 [[nodiscard]] Result<void> make_directories(const std::filesystem::path& path, mode_t mode = 0755);
 

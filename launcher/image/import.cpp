@@ -17,6 +17,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/beneath.hpp"
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
@@ -147,8 +148,8 @@ class Workshop {
         std::string path =
             fmt::format("{}/.import/{}.{}", fs::path(request.root).parent_path().string(),
                         entry_stem(request.digest), request.token);
-        if (mkdir(path.c_str(), 0700) == 0) return Workshop(std::move(path));
-        return base::fail(fmt::format("cannot be made: {}", std::strerror(errno)), path);
+        TRY(base::make_own_directory(path));
+        return Workshop(std::move(path));
     }
     Workshop(Workshop&& other) noexcept : path_(std::exchange(other.path_, {})) {}
     Workshop(const Workshop&) = delete;
@@ -330,7 +331,7 @@ base::Result<void> publish(const ImportRequest& request, const Workshop& worksho
         !written)
         return written;
     if (chmod(packed.c_str(), request.for_all ? 0444 : 0400) != 0 ||
-        std::rename(packed.c_str(), request.root.c_str()) != 0)
+        !base::rename_file(packed, request.root))
         return base::fail(fmt::format("cannot be made: {}", std::strerror(errno)), request.root);
     // Best effort: some network file systems cannot sync directories.
     static_cast<void>(sync_file(fs::path(request.root).parent_path().string()));

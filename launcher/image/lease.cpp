@@ -93,13 +93,13 @@ bool LeaseSeeker::is_lost(const base::Holder& seen, std::int64_t touched, Time n
 
 void LeaseSeeker::break_lease(const base::Holder& seen) {
     const std::string aside = fmt::format("{}.{}", path_, base::random_uuid());
-    if (rename(path_.c_str(), aside.c_str()) != 0) return;
+    if (!base::rename_file(path_, aside)) return;
     const auto moved = look(aside);
     // Another process was quicker and already has a new lease, which was renamed here by mistake.
     // It is put back.
     if (moved && moved->holder != seen && link(aside.c_str(), path_.c_str()) != 0 &&
         errno != EEXIST) {
-        rename(aside.c_str(), path_.c_str());
+        static_cast<void>(base::rename_file(aside, path_));
         return;
     }
     unlink(aside.c_str());

@@ -71,7 +71,7 @@ base::Result<std::optional<ResizeRequest>> take_resize_request(const JobFiles& f
     // A newer request, written after this one was read, must not be removed unread.
     JobFiles::Path taken = path;
     taken += ".taken";
-    if (std::rename(path.c_str(), taken.c_str()) != 0) {
+    if (!base::rename_file(path, taken)) {
         if (errno == ENOENT) return std::optional<ResizeRequest>();
         return base::system_error("read", path);
     }

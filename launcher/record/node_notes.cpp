@@ -117,8 +117,8 @@ void end_storage_note(const JobFiles& job, const StorageNote& note, const Failur
 }
 
 void fail_storage_note(const JobFiles& job, const StorageNote& note) {
-    std::error_code error;
-    if (!note.path.empty()) fs::rename(note.path, job.failure_note(note.node), error);
+    if (!note.path.empty())
+        static_cast<void>(base::rename_file(note.path, job.failure_note(note.node)));
 }
 
 std::vector<StorageNote> storage_notes(const JobFiles& job, const std::string& slurm_job_id) {

@@ -33,7 +33,7 @@ class Copier {
         if (entry.kind == Kind::directory) return enter(entry.path);
         TRY(enter(parent));
         if (entry.kind == Kind::file) return copy_file(entry, name);
-        if (symlinkat(entry.target.c_str(), place_.get(), name.c_str()) == 0) return {};
+        if (base::make_symbolic_link(entry.target, place_.get(), name)) return {};
         return base::system_error("make the link", to_.path + '/' + entry.path);
     }
 
@@ -112,8 +112,7 @@ record::Snapshot described(const plan::Snapshot& snapshot, const Listing& listin
 base::Result<void> copy(const plan::Snapshot& snapshot, const Listing& listing,
                         const record::JobFiles& files,
                         const std::function<base::Result<void>()>& tick) {
-    if (mkdir(snapshot.directory.c_str(), 0700) != 0)
-        return base::system_error("create the directory", snapshot.directory);
+    TRY(base::make_own_directory(snapshot.directory));
     base::FileDescriptor from(open(snapshot.source.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!from.valid()) return base::system_error("read the directory", snapshot.source);
     Copier copier(snapshot, std::move(from), TRY(base::open_private_directory(snapshot.directory)),

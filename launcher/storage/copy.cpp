@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.hpp"
 #include "base/ids.hpp"
 
 namespace batchai::storage {
@@ -46,7 +47,7 @@ class Temporary {
 
     // Returns false, with errno, if the file cannot get the name.
     [[nodiscard]] bool take_name(const std::string& name) {
-        named_ = renameat(directory_, name_.c_str(), directory_, name.c_str()) == 0;
+        named_ = base::rename_at(directory_, name_, directory_, name);
         return named_;
     }
 

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "base/beneath.hpp"
+#include "base/file.hpp"
 #include "base/ids.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
@@ -175,7 +176,7 @@ Result<bool> remove_store(const StoragePlace& place, const std::string& name) {
     const int parent = found->parent.directory.get();
     const base::HeldSignals until_then{SIGINT, SIGTERM, SIGHUP};
     const std::string doomed = fmt::format(".batchai-deleted-{}", base::random_uuid());
-    if (renameat(parent, found->name.c_str(), parent, doomed.c_str()) != 0) {
+    if (!base::rename_at(parent, found->name, parent, doomed)) {
         if (errno == ENOENT) return false;
         return base::fail(
             fmt::format("cannot be deleted: {}", std::strerror(errno)), place.directory(name),
@@ -184,7 +185,7 @@ Result<bool> remove_store(const StoragePlace& place, const std::string& name) {
     }
     auto removed = base::remove_tree(parent, doomed);
     if (!removed) {
-        const bool back = renameat(parent, doomed.c_str(), parent, found->name.c_str()) == 0;
+        const bool back = base::rename_at(parent, doomed, parent, found->name);
         removed.error().where = back ? place.directory(name) : found->parent.path + "/" + doomed;
         removed.error().hint = "some of its files belong to others and are left there";
         return tl::unexpected(removed.error());

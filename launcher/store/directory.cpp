@@ -23,8 +23,7 @@ namespace fs = std::filesystem;
 
 // Best effort: a later sweep removes what cannot be removed now.
 void remove_everything(const fs::path& path) {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
+    static_cast<void>(base::remove_tree(path));
 }
 
 void sweep(const fs::path& directory) {
@@ -53,7 +52,7 @@ base::Result<void> publish_directory(const fs::path& from, const fs::path& to) {
         remove_everything(from);
         return parent;
     }
-    if (std::rename(from.c_str(), to.c_str()) == 0) return {};
+    if (base::rename_file(from, to)) return {};
     const int code = errno;
     remove_everything(from);
     if (code == ENOTEMPTY || code == EEXIST || code == ENOTDIR)
@@ -65,7 +64,7 @@ base::Result<void> discard(const fs::path& home, const fs::path& path) {
     const fs::path trash = home / ".trash";
     TRY(base::make_directories(trash, 0700));
     const fs::path target = trash / base::random_uuid();
-    if (std::rename(path.c_str(), target.c_str()) != 0) return base::system_error("remove", path);
+    if (!base::rename_file(path, target)) return base::system_error("remove", path);
     remove_everything(target);
     sweep(trash);
     sweep(home / ".new");

@@ -143,7 +143,7 @@ std::optional<Unfinished> unfinished(const fs::path& directory) {
 
 bool claim(const fs::path& directory, std::string_view token) {
     const fs::path claimed = directory / fmt::format("{}{}", claimed_prefix, base::random_uuid());
-    return std::rename((directory / marker_name(token)).c_str(), claimed.c_str()) == 0;
+    return base::rename_file(directory / marker_name(token), claimed);
 }
 
 base::Result<bool> reclaim(const fs::path& home, const fs::path& directory,
@@ -152,14 +152,13 @@ base::Result<bool> reclaim(const fs::path& home, const fs::path& directory,
     const auto marker = TRY(marker_in(directory, time_of_files(home)));
     if (!marker || !marker->abandoned) return false;
     const fs::path claimed = directory / fmt::format("{}{}", claimed_prefix, base::random_uuid());
-    if (std::rename((directory / marker->name).c_str(), claimed.c_str()) != 0) return false;
+    if (!base::rename_file(directory / marker->name, claimed)) return false;
     // From here on only this process changes the directory. If a late commit() has left a record in
     // it, the job exists and is kept.
     if (has_record(directory)) return false;
     // Only now: another claimant may have made the name its own before, with a job in Slurm.
     if (auto ended = end_leftover(record::JobFiles(directory)); !ended) {
-        static_cast<void>(
-            std::rename(claimed.c_str(), (directory / marker_name(base::random_uuid())).c_str()));
+        static_cast<void>(base::rename_file(claimed, directory / marker_name(base::random_uuid())));
         return tl::unexpected(std::move(ended).error());
     }
     TRY(discard(home, directory));

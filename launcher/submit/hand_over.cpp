@@ -7,6 +7,7 @@
 
 #include <sys/stat.h>
 
+#include "base/file.hpp"
 #include "base/timestamp.hpp"
 #include "record/attempt.hpp"
 #include "record/job_files.hpp"
@@ -83,9 +84,8 @@ std::vector<fs::path> needed_hand_overs(const store::Store& store) {
 void prune_handed_over(const store::Store& store) {
     for (const fs::path& directory : all_directories(store)) {
         const Life life = life_of(directory);
-        std::error_code code;
         if (!life.needed && base::now() - life.last_sign > kept_after_end)
-            fs::remove_all(directory, code);
+            static_cast<void>(base::remove_tree(directory));
     }
 }
 

@@ -107,8 +107,7 @@ base::Result<void> import_image(Submission& submission) {
             return ensure_image(submission.store, submission.slurm, container, access);
         });
     if (imported) return {};
-    std::error_code code;
-    std::filesystem::remove_all(submission.directory, code);
+    static_cast<void>(base::remove_tree(submission.directory));
     return tl::unexpected(imported.error());
 }
 

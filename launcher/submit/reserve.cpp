@@ -65,10 +65,7 @@ base::Result<void> make_directory(const Submission& submission) {
     for (const auto& path : {submission.directory, files.attempts(), files.shared()})
         TRY(base::make_directories(path, 0700));
     auto written = write_files(submission, {});
-    if (!written) {
-        std::error_code code;
-        std::filesystem::remove_all(submission.directory, code);
-    }
+    if (!written) static_cast<void>(base::remove_tree(submission.directory));
     return written;
 }
 

@@ -59,8 +59,7 @@ bool save_file(const fs::path& from, const fs::path& to) {
     // A name of its own: the longest names have no room for an ending, and any ending may be that
     // of another file.
     const fs::path part = to.parent_path() / (".batchai-" + base::random_uuid());
-    if (fs::copy_file(from, part, error)) fs::rename(part, to, error);
-    if (!error) return true;
+    if (fs::copy_file(from, part, error) && base::rename_file(part, to)) return true;
     std::error_code ignored;
     fs::remove(part, ignored);
     return false;

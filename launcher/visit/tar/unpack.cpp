@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.hpp"
 #include "base/ids.hpp"
 
 namespace batchai::visit {
@@ -75,7 +76,7 @@ class NewFile {
     [[nodiscard]] base::Result<void> complete(const TarEntry& entry) {
         if (ftruncate(file_.get(), static_cast<off_t>(entry.size)) != 0 ||
             fchmod(file_.get(), usual_mode(entry.mode)) != 0 || !file_.close() ||
-            renameat(directory_.get(), temporary_.c_str(), directory_.get(), name_.c_str()) != 0)
+            !base::rename_at(directory_.get(), temporary_, directory_.get(), name_))
             return cannot_write(shown_);
         complete_ = true;
         return {};

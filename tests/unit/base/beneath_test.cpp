@@ -34,6 +34,7 @@ using batchai::base::is_plain_relative;
 using batchai::base::Links;
 using batchai::base::make_beneath;
 using batchai::base::make_guarded_directory;
+using batchai::base::make_own_directory;
 using batchai::base::names_in;
 using batchai::base::open_beneath;
 using batchai::base::open_guarded_directory;
@@ -280,6 +281,17 @@ TEST(OpenPrivateDirectory, RefusesALink) {
     fs::create_directory(scratch.path() / "real");
     fs::create_directory_symlink(scratch.path() / "real", scratch.path() / "link");
     EXPECT_FALSE(open_private_directory((scratch.path() / "link").string()));
+}
+
+TEST(MakeOwnDirectory, TakesOneThatIsThereOnlyIfItIsOurs) {
+    const Scratch scratch;
+    const auto path = scratch.path() / "made";
+    EXPECT_TRUE(make_own_directory(path.string()));
+    EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_all);
+    EXPECT_TRUE(make_own_directory(path.string()));
+    ASSERT_EQ(chmod(path.c_str(), 0777), 0);
+    EXPECT_FALSE(make_own_directory(path.string()));
+    EXPECT_FALSE(make_own_directory((scratch.path() / "missing" / "made").string()));
 }
 
 TEST(OpenPrivateDirectory, RefusesADirectoryThatOthersMayWriteTo) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "base/file.hpp"
 
+#include <cerrno>
 #include <cstdlib>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -38,6 +40,30 @@ TEST_F(FileTest, CreateExclusivelyRefusesAnExistingFileAndLeavesItAlone) {
     ASSERT_FALSE(second);
     EXPECT_EQ(second.error().exit_code, ExitCode::refused);
     EXPECT_EQ(read_file(path).value(), "first");
+}
+
+// What a server without its answer does is in remote.bats.
+TEST_F(FileTest, RenameFileBelievesThatAFileIsGoneUnlessItIsAtItsNewName) {
+    const auto from = directory_ / "from";
+    const auto to = directory_ / "to";
+    ASSERT_TRUE(write_atomically(from, "one"));
+    EXPECT_TRUE(rename_file(from, to));
+    EXPECT_EQ(read_file(to).value(), "one");
+    EXPECT_FALSE(rename_file(from, to));
+    EXPECT_EQ(errno, ENOENT);
+    EXPECT_EQ(read_file(to).value(), "one");
+    EXPECT_FALSE(rename_file(to, directory_ / "missing" / "to"));
+    EXPECT_EQ(errno, ENOENT);
+}
+
+TEST_F(FileTest, MakeSymbolicLinkTakesOnlyTheSameLinkForItsOwn) {
+    const auto name = (directory_ / "link").string();
+    EXPECT_TRUE(make_symbolic_link("here", AT_FDCWD, name));
+    EXPECT_TRUE(make_symbolic_link("here", AT_FDCWD, name));
+    for (const char* const other : {"her", "here/too", "there"}) {
+        EXPECT_FALSE(make_symbolic_link(other, AT_FDCWD, name));
+        EXPECT_EQ(errno, EEXIST);
+    }
 }
 
 TEST_F(FileTest, ReadFileNamesThePathAndTheLimit) {

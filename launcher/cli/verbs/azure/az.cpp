@@ -8,10 +8,12 @@
 #include <string>
 #include <vector>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.hpp"
 #include "base/ids.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
@@ -109,10 +111,10 @@ Answer install(const AzOptions& options) {
     // The link gets its name in one step, so that "az" exists at any time.
     const auto temporary = directory / fmt::format(".az-{}", base::random_uuid());
     const auto program = submit::launcher_path();
-    if (symlink(program.c_str(), temporary.c_str()) != 0)
+    if (!base::make_symbolic_link(program, AT_FDCWD, temporary.string()))
         return base::fail(fmt::format("cannot be created: {}", std::strerror(errno)),
                           link.string());
-    if (rename(temporary.c_str(), link.c_str()) != 0) {
+    if (!base::rename_file(temporary, link)) {
         const int reason = errno;
         unlink(temporary.c_str());
         return base::fail(fmt::format("cannot be created: {}", std::strerror(reason)),
