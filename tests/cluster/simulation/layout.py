@@ -81,6 +81,11 @@ class Cluster(NamedTuple):
         return self.directory / "power"
 
     @property
+    def remote(self) -> Path:
+        """What the file system of the trait `remote` is made of."""
+        return self.directory / "remote"
+
+    @property
     def compute_hosts(self) -> list[str]:
         return [f"h{number}" for number in range(1, self.nodes + 1)]
 

@@ -161,6 +161,7 @@ def _start(cluster: Cluster, show: list[str], script: str) -> None:
     _make_directories(cluster)
     _configure(cluster)
     _make_enter(cluster)
+    site.prepare(cluster)
     cluster.save()
     database.prepare(cluster)
     readers = {name: host.start(cluster, name, show) for name in [SWITCH, *cluster.hosts]}

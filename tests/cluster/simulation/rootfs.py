@@ -12,7 +12,7 @@ import shutil
 import stat
 from pathlib import Path
 
-from . import accounts, control_group, kernel
+from . import accounts, control_group, kernel, site
 from .layout import LOGIN, Cluster
 
 _MADE_HERE = {"proc", "sys", "etc", "tmp", "run", "home", "shared", "lost+found"}
@@ -180,7 +180,10 @@ def enter_new_root(cluster: Cluster, host: str, show: list[str]) -> None:
     _make_service_state(cluster, host, root)
     for name in ("home", "shared"):
         (root / name).mkdir()
-        kernel.bind(str(cluster.directory / name), str(root / name))
+        if cluster.has("remote"):
+            site.mount_remote(cluster, name, root / name, squash=host != LOGIN)
+        else:
+            kernel.bind(str(cluster.directory / name), str(root / name))
     _show(visible, root)
     kernel.make_root(str(root))
     kernel.mount(None, "/", None, kernel.MS_REC | kernel.MS_PRIVATE)

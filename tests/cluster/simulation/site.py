@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
@@ -86,6 +87,11 @@ TRAITS = (
         ),
     ),
     Trait(
+        "remote",
+        "homes and /shared are on a file server: slow names, a cache for each host, and root has no"
+        " rights there, except on the login host",
+    ),
+    Trait(
         "pmix",
         "ranks get PMIx unless they ask for another PMI; steps of salloc run on the nodes",
         ("MpiDefault=pmix", "LaunchParameters=use_interactive_step,enable_nss_slurm"),
@@ -93,6 +99,10 @@ TRAITS = (
 )
 NAMES = tuple(trait.name for trait in TRAITS)
 STRICT = tuple(trait.name for trait in TRAITS if not trait.not_here)
+
+# The file system of `remote`, which hosts run, and what it is told (remote_fs.cpp). Tests write
+# other words there.
+_FAULTS = "delay 2\n"
 
 _FILES = {
     "prolog": "#!/bin/sh\nsleep 2\n",
@@ -109,6 +119,37 @@ def check(cluster: Cluster) -> None:
             raise ClusterError(
                 f"{name!r} is not a trait of a site", hint=f"the traits: {', '.join(NAMES)}"
             )
+
+
+def prepare(cluster: Cluster) -> None:
+    """Makes what hosts need when they start."""
+    if not cluster.has("remote"):
+        return
+    flags = subprocess.run(
+        ["pkg-config", "--cflags", "--libs", "fuse3"], capture_output=True, text=True, check=False
+    )
+    if flags.returncode != 0:
+        raise ClusterError("libfuse3-dev is not installed", hint="run scripts/setup")
+    remote_fs = cluster.remote / "remote_fs"
+    cluster.remote.mkdir()
+    (cluster.remote / "faults").write_text(_FAULTS)
+    source = Path(__file__).with_name("remote_fs.cpp")
+    command = ["c++", "-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", "-o", str(remote_fs)]
+    subprocess.run([*command, str(source), *flags.stdout.split()], check=True)
+
+
+def mount_remote(cluster: Cluster, name: str, target: Path, squash: bool) -> None:
+    """Shows a directory of the cluster as one of a file server, in this process's namespace."""
+    words = [cluster.remote / "remote_fs", cluster.directory / name, cluster.remote / "faults"]
+    done = subprocess.run(
+        [*map(str, words), str(target), *(["squash"] if squash else [])],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise ClusterError(f"/{name} cannot be mounted: {done.stderr.strip()}")
 
 
 def _own(cluster: Cluster) -> list[Trait]:
