@@ -32,6 +32,10 @@ class Faults:
             ("a node is drained", 2, self._drain),
             ("a job of higher priority comes", 1, self._preempt),
         )
+        # There is one on a cluster with the trait `remote` only.
+        self._server = cluster.shared.parent / "remote/faults"
+        if self._server.exists():
+            self._kinds += (("the file server does wrong", 6, self._file_server),)
 
     def one(self) -> str:
         """Lets something go wrong, and returns what it was."""
@@ -102,6 +106,14 @@ class Faults:
         time.sleep(self._dice.uniform(0, 6))
         self._root("login", "scontrol", "update", node, "state=resume")
         return host
+
+    def _file_server(self) -> str:
+        usual = self._server.read_text()
+        fault = self._dice.choice(("lost 300", "stale 100", "away 1", "full 1", "quota 1"))
+        self._server.write_text(f"{usual.strip()} {fault}\n")
+        time.sleep(self._dice.uniform(1, 6))
+        self._server.write_text(usual)
+        return fault
 
     def _preempt(self) -> str:
         host = self._dice.choice(self._hosts)
