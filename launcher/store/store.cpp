@@ -72,33 +72,31 @@ std::vector<std::string> names_of(const Kind& kind, const std::vector<std::strin
     return names;
 }
 
-// Returns the names of the resources in the directory, for a message.
-std::vector<std::string> existing(const Kind& kind, const fs::path& directory) {
-    auto names = names_of(kind, names_in(directory).value_or(std::vector<std::string>{}));
-    if (!kind.has_directory()) return names;
-    std::erase_if(names, [&](const std::string& name) {
-        std::error_code code;
-        return !fs::exists(directory / name / kind.record, code);
-    });
-    return names;
-}
-
+// Says that a resource is not there, and which are. A directory with a name may be none, and may be
+// one of thousands on a file server, so only those that are named are looked at.
 Error not_found(const Kind& kind, const std::string& name, const fs::path& directory) {
-    const auto names = existing(kind, directory);
-    const std::vector<std::string_view> views(names.begin(), names.end());
+    constexpr std::size_t most = 8;
+    const auto is_there = [&](std::string_view other) {
+        std::error_code code;
+        return !kind.has_directory() || fs::exists(directory / other / kind.record, code);
+    };
+    const auto names = names_of(kind, names_in(directory).value_or(std::vector<std::string>{}));
+    std::vector<std::string_view> others(names.begin(), names.end());
     Error error{fmt::format("there is no {} \"{}\"", kind.name, name), {}, {}, ExitCode::not_found};
-    constexpr std::ptrdiff_t most = 8;
-    if (const auto near = base::nearest(name, views)) {
+    if (const auto near = base::nearest(name, others); near && is_there(*near)) {
         error.hint = fmt::format("did you mean \"{}\"?", *near);
-    } else if (names.empty()) {
-        error.hint =
-            fmt::format("there is none yet: create it with \"batchai {} create\"", kind.command);
-    } else {
-        const auto shown = std::min(static_cast<std::ptrdiff_t>(names.size()), most);
-        error.hint =
-            fmt::format("there are: {}{}", fmt::join(names.begin(), names.begin() + shown, ", "),
-                        static_cast<std::ptrdiff_t>(names.size()) > most ? ", …" : "");
+        return error;
     }
+    std::vector<std::string_view> shown;
+    for (auto other = others.begin(); other != others.end() && shown.size() <= most; ++other) {
+        if (is_there(*other)) shown.push_back(*other);
+    }
+    const bool more = shown.size() > most;
+    if (more) shown.pop_back();
+    error.hint =
+        shown.empty()
+            ? fmt::format("there is none yet: create it with \"batchai {} create\"", kind.command)
+            : fmt::format("there are: {}{}", fmt::join(shown, ", "), more ? ", …" : "");
     return error;
 }
 
@@ -269,6 +267,13 @@ BATCHAI_STORE(FileServer)
 BATCHAI_STORE_WITHOUT_CREATE(Job)
 #undef BATCHAI_STORE
 #undef BATCHAI_STORE_WITHOUT_CREATE
+
+Result<bool> Store::has_job(const JobKey& key) const {
+    const Paths paths{home_};
+    TRY(check(paths, kind<Job>, key.names(), false));
+    std::error_code code;
+    return fs::exists(paths.record(kind<Job>, key.names()), code);
+}
 
 Result<std::vector<std::string>> Store::job_names(const ExperimentKey& key) const {
     const Paths paths{home_};

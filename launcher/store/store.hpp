@@ -70,6 +70,9 @@ class Store {
     [[nodiscard]] base::Result<Record> update(const KeyOf<Record>& key,
                                               const std::function<void(Record&)>& change) const;
 
+    // Whether there is such a job, also one whose record cannot be read. Looks at nothing else,
+    // however many jobs there are.
+    [[nodiscard]] base::Result<bool> has_job(const JobKey& key) const;
     // job_names() returns the names of the experiment's job directories, which takes a fraction of
     // the time of a list. jobs() returns the jobs of such names, and leaves out a name that has no
     // record. A record that cannot be read is an error, or one of `unreadable` if that is given.

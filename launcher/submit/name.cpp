@@ -33,7 +33,7 @@ base::Result<void> check_names(const Submission& submission) {
 base::Result<void> choose_name(Submission& submission) {
     const std::string stem = submission.identity.job;
     const auto is_taken = [&] {
-        return submission.store.get<store::Job>(submission.key()).has_value();
+        return submission.store.has_job(submission.key()).value_or(false);
     };
     // A second run of the same file works.
     for (int number = 2; !submission.name && is_taken(); ++number)

@@ -107,6 +107,22 @@ TEST_F(StoreTest, AMissingResourceNamesTheNearestOne) {
                 HasSubstr("there are: e"));
 }
 
+TEST_F(StoreTest, AMissingResourceNamesAFewThatAreThere) {
+    create_parents();
+    const fs::path experiments = store_.home() / "groups/g/workspaces/w/experiments";
+    // Directories without a record are none.
+    for (const char* const name : {"empty", "trainin"})
+        fs::create_directory(experiments / name);
+    EXPECT_EQ(store_.get<Experiment>({"g", "w", "training"}).error().hint, "there are: e");
+    for (char name = 'm'; name < 't'; ++name)
+        ASSERT_TRUE(store_.create(Experiment{{"g", "w", std::string(1, name)}, base::now()}));
+    EXPECT_EQ(store_.get<Experiment>({"g", "w", "training"}).error().hint,
+              "there are: e, m, n, o, p, q, r, s");
+    ASSERT_TRUE(store_.create(Experiment{{"g", "w", "z"}, base::now()}));
+    EXPECT_EQ(store_.get<Experiment>({"g", "w", "training"}).error().hint,
+              "there are: e, m, n, o, p, q, r, s, …");
+}
+
 TEST_F(StoreTest, TheOutermostMissingParentIsNamed) {
     const auto made = store_.create(Experiment{{"g", "w", "e"}, base::now()});
     ASSERT_FALSE(made);
