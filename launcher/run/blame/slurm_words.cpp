@@ -130,6 +130,15 @@ std::vector<LaunchFailure> launch_failures(std::string_view srun_messages) {
     return found;
 }
 
+bool found_no_controller(std::string_view srun_messages) {
+    const auto lines = split(srun_messages, '\n');
+    return std::any_of(lines.begin(), lines.end(), [](std::string_view line) {
+        return (line.starts_with("srun: error: Unable to confirm allocation for job ") ||
+                line.starts_with("srun: error: Unable to create step for job ")) &&
+               line.ends_with(": Unable to contact slurm controller (connect failure)");
+    });
+}
+
 std::optional<EndedBy> end_of_step(std::string_view srun_messages) {
     const auto has = [&](std::string_view words) {
         return srun_messages.find(words) != std::string_view::npos;

@@ -47,6 +47,10 @@ struct LaunchFailure {
 // …").
 [[nodiscard]] std::vector<LaunchFailure> launch_failures(std::string_view srun_messages);
 
+// Whether srun ended because slurmctld could not be reached, before there was a step ("srun: error:
+// Unable to confirm allocation for job 6: Unable to contact slurm controller (connect failure)").
+[[nodiscard]] bool found_no_controller(std::string_view srun_messages);
+
 // Returns what ended a step besides its own tasks, if srun said so: lack of memory or a lost node.
 [[nodiscard]] std::optional<record::EndedBy> end_of_step(std::string_view srun_messages);
 

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -29,6 +30,9 @@ constexpr std::size_t message_limit = 4UL << 20U;
 constexpr int not_all_started = 1;  // exit code of a step whose srun has ended with 0
 // Meanwhile nobody reads what the step says.
 constexpr std::chrono::seconds answer_deadline{5};
+// The job has its nodes, which would be lost with it.
+constexpr std::chrono::minutes longest_outage{30};
+constexpr std::chrono::seconds between_tries{2};
 
 // A stream between srun and this process. It is a socket and not a pipe, because writing to a pipe
 // that srun has closed would raise SIGPIPE and end this process.
@@ -134,6 +138,40 @@ base::Result<base::Child> start_srun(const base::Arguments& arguments,
 }  // namespace
 
 base::Result<StepResult> SrunRunner::run(const StepRequest& request) {
+    auto result = run_once(request);
+    const Clock::time_point end = Clock::now() + longest_outage;
+    bool said = false;
+    while (result && result->exit_code != 0 && !result->stopped_by && !result->ended_on_request &&
+           found_no_controller(result->messages) && Clock::now() < end) {
+        if (!std::exchange(said, true))
+            std::fputs(
+                "batchai: Slurm's controller does not answer; the step is tried again until "
+                "it does\n",
+                stderr);
+        result->stopped_by = pause(request);
+        if (!result->stopped_by) result = run_once(request);
+    }
+    return result;
+}
+
+std::optional<int> SrunRunner::pause(const StepRequest& request) {
+    const Clock::time_point end = Clock::now() + between_tries;
+    std::optional<int> stop;
+    while (!stop && Clock::now() < end) {
+        pollfd waiting{signals_.descriptor(), POLLIN, 0};
+        ::poll(&waiting, 1, 250);
+        while (const auto signal = next_signal()) {
+            if (*signal == SIGCHLD) continue;
+            // The caller may have to remember it. There is nobody to pass it on to.
+            static_cast<void>(request.pass_on(*signal));
+            if (*signal == SIGTERM || *signal == SIGINT) stop = signal;
+        }
+        request.tick();
+    }
+    return stop;
+}
+
+base::Result<StepResult> SrunRunner::run_once(const StepRequest& request) {
     if (request.starts) forget_starts(*request.starts);
     base::Pipe pipe = TRY(base::make_pipe());
     Gate gate = TRY(Gate::of(request.held_tasks));

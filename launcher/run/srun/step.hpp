@@ -56,7 +56,8 @@ struct StepRequest {
 class StepRunner {
   public:
     virtual ~StepRunner() = default;
-    // Runs a step and waits for its end.
+    // Runs a step and waits for its end. While nobody answers for Slurm, as when its controller is
+    // started again or another one takes over, the step is tried again for half an hour.
     [[nodiscard]] virtual base::Result<StepResult> run(const StepRequest& request) = 0;
     // Returns TERM or INT if one has come while no step ran.
     [[nodiscard]] virtual std::optional<int> stopped_by() = 0;
@@ -78,6 +79,9 @@ class SrunRunner final : public StepRunner {
     [[nodiscard]] base::Result<void> signal_tasks(int signal) override;
 
   private:
+    [[nodiscard]] base::Result<StepResult> run_once(const StepRequest& request);
+    // Waits a moment, and returns TERM or INT if it comes.
+    [[nodiscard]] std::optional<int> pause(const StepRequest& request);
     // Takes the next signal that has come.
     [[nodiscard]] std::optional<int> next_signal();
 

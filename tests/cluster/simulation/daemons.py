@@ -134,6 +134,8 @@ def start_all(cluster: Cluster, anchors: dict[str, int]) -> None:
     progress("munge and the database answer; starting Slurm")
     _start_service(cluster, login, ["slurmdbd", "-D"], slurm_config.SLURMDBD_PORT)
     _start_service(cluster, login, ["slurmctld", "-D"], slurm_config.SLURMCTLD_PORT)
+    for name in cluster.controllers[1:]:
+        host.spawn(anchors[name], ["slurmctld", "-D"], cluster.log(name, "slurmctld"))
     for name in cluster.compute_hosts:
         start_slurmd(cluster, anchors, name)
     progress("slurmdbd and slurmctld answer; waiting for the nodes")

@@ -86,6 +86,11 @@ class Cluster(NamedTuple):
         return self.directory / "remote"
 
     @property
+    def controllers(self) -> list[str]:
+        """The hosts of slurmctld, the first of which has it at first."""
+        return [LOGIN, "h1"] if self.has("backup") else [LOGIN]
+
+    @property
     def compute_hosts(self) -> list[str]:
         return [f"h{number}" for number in range(1, self.nodes + 1)]
 

@@ -139,8 +139,9 @@ def _make_service_state(cluster: Cluster, host: str, root: Path) -> None:
     for name in ("slurmd", "slurmctld"):
         (state / name).mkdir()
     shutil.chown(state / "slurmctld", "slurm", "slurm")
-    if host == LOGIN:
+    if host in cluster.controllers:
         kernel.bind(str(cluster.directory / "state/slurmctld"), str(state / "slurmctld"))
+    if host == LOGIN:
         database = root / "run/mysqld/data"
         database.mkdir()
         kernel.bind(str(cluster.directory / "state/mariadb"), str(database))

@@ -92,6 +92,11 @@ TRAITS = (
         " rights there, except on the login host",
     ),
     Trait(
+        "backup",
+        "h1 has a slurmctld that takes over when that of the login host is gone for 5 s",
+        ("SlurmctldTimeout=5",),
+    ),
+    Trait(
         "pmix",
         "ranks get PMIx unless they ask for another PMI; steps of salloc run on the nodes",
         ("MpiDefault=pmix", "LaunchParameters=use_interactive_step,enable_nss_slurm"),

@@ -49,7 +49,7 @@ def slurm_conf(cluster: Cluster, lua_cli_filter: bool) -> str:
     sockets = cluster.gpus if cluster.gpus and CPUS_PER_NODE % cluster.gpus == 0 else 1
     lines = [
         f"ClusterName={cluster.name}",
-        f"SlurmctldHost={LOGIN}",
+        *(f"SlurmctldHost={host}" for host in cluster.controllers),
         "SlurmUser=slurm",
         "AuthType=auth/munge",
         f"SlurmctldPort={SLURMCTLD_PORT}",

@@ -66,6 +66,25 @@ TEST(BadEnds, KnowsNothingFromOtherLines) {
     EXPECT_TRUE(bad_ends("").empty());
 }
 
+TEST(FoundNoController, IsAboutAStepThatThereIsNot) {
+    EXPECT_TRUE(found_no_controller(
+        "srun: error: Unable to confirm allocation for job 6: Unable to contact slurm controller "
+        "(connect failure)\nsrun: Check SLURM_JOB_ID environment variable. Expired or invalid job "
+        "6\n"));
+    EXPECT_TRUE(
+        found_no_controller("srun: error: Unable to create step for job 6: Unable to contact "
+                            "slurm controller (connect failure)\n"));
+    // The step may be there.
+    EXPECT_FALSE(
+        found_no_controller("srun: error: Unable to create step for job 6: Socket timed out "
+                            "on send/recv operation\n"));
+    EXPECT_FALSE(
+        found_no_controller("srun: error: Unable to create step for job 6: Job/step already "
+                            "completing or completed\n"));
+    EXPECT_FALSE(found_no_controller("training says: Unable to contact slurm controller\n"));
+    EXPECT_FALSE(found_no_controller(""));
+}
+
 TEST(EndOfStep, KnowsMemoryAndLostNodes) {
     using record::EndedBy;
     EXPECT_EQ(end_of_step("srun: error: n1: task 0: Out Of Memory\n"), EndedBy::memory);

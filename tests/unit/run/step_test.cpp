@@ -5,8 +5,11 @@
 #include <csignal>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
+
+#include "tests/unit/run/scratch.hpp"
 
 namespace batchai::run {
 
@@ -21,6 +24,48 @@ TEST(SrunRunner, GivesTheExitCodeAndWhatWasSaid) {
     EXPECT_EQ(result->messages, "oops\n");
     EXPECT_FALSE(result->stopped_by);
     EXPECT_GE(ticks, 2);
+}
+
+using StepOfScratch = ScratchTest;
+
+constexpr const char* nobody_answers =
+    "echo 'srun: error: Unable to confirm allocation for job 6: Unable to contact slurm controller "
+    "(connect failure)' >&2; exit 1";
+
+// Breaks when a job fails because slurmctld was started again just when it began a step.
+TEST_F(StepOfScratch, IsTriedAgainWhileNobodyAnswersForSlurm) {
+    const std::string tries = path("tries");
+    SrunRunner runner;
+    const auto result = runner.run(
+        {.arguments = {"sh", "-c",
+                       fmt::format("echo >> {0}; [ $(wc -l < {0}) -gt 1 ] || {{ {1}; }}; exit 5",
+                                   tries, nobody_answers)},
+         .environment = base::environment_without({})});
+    ASSERT_TRUE(result);
+    EXPECT_EQ(result->exit_code, 5);
+    EXPECT_EQ(result->messages, "");
+    EXPECT_EQ(base::read_file(tries).value(), "\n\n");
+}
+
+TEST(SrunRunner, IsStoppedWhileItWaitsForSomebodyToAnswer) {
+    SrunRunner runner;
+    std::vector<int> seen;
+    const auto result = runner.run({.arguments = {"sh", "-c", nobody_answers},
+                                    .environment = base::environment_without({}),
+                                    .tick =
+                                        [] {
+                                            static bool once = false;
+                                            if (!std::exchange(once, true)) raise(SIGTERM);
+                                        },
+                                    .pass_on =
+                                        [&](int signal) {
+                                            seen.push_back(signal);
+                                            return std::optional(signal);
+                                        }});
+    ASSERT_TRUE(result);
+    EXPECT_EQ(result->stopped_by, SIGTERM);
+    EXPECT_EQ(seen, std::vector{SIGTERM});
+    EXPECT_EQ(result->exit_code, 1);
 }
 
 TEST(SrunRunner, LetsHeldTasksGoWhenAllOfThemRun) {
