@@ -137,7 +137,9 @@ Result<void> make_own_directory(const std::string& path) {
     if (mkdir(path.c_str(), 0700) == 0) return {};
     if (errno != EEXIST) return system_error("create the directory", path);
     TRY(open_private_directory(path));
-    return {};
+    std::error_code code;
+    if (std::filesystem::is_empty(path, code) && !code) return {};
+    return fail("exists already", path, {}, ExitCode::refused);
 }
 
 Result<FileDescriptor> make_beneath(const Root& root, std::string_view relative) {

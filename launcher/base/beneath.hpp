@@ -24,8 +24,8 @@ struct Root {
 // else, and one to which others may write.
 [[nodiscard]] Result<Root> open_private_directory(const std::string& path);
 
-// Makes a directory of a name that nobody else chooses, with mode 0700. A client of NFS that has
-// lost the first answer is told that it exists; it is then the user's own.
+// Makes a directory with mode 0700, whose name nobody else uses. A client of NFS that asks twice is
+// told that it exists, so an empty one that is private to the user is taken for the one it made.
 [[nodiscard]] Result<void> make_own_directory(const std::string& path);
 
 // Opens the directory `relative` below the root (O_PATH) and follows no link. Makes the components

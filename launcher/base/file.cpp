@@ -147,13 +147,16 @@ std::size_t write_until_error(int descriptor, std::string_view bytes) {
 
 bool rename_at(int from_directory, const std::string& from, int to_directory,
                const std::string& to) {
-    struct stat moved {};
-    const bool was_there = fstatat(from_directory, from.c_str(), &moved, AT_SYMLINK_NOFOLLOW) == 0;
+    const auto moved = status_at_server(from_directory, from);
     if (renameat(from_directory, from.c_str(), to_directory, to.c_str()) == 0) return true;
-    if (errno != ENOENT || !was_there) return false;
+    if (errno != ENOENT || !moved) return false;
+    // A client remembers which names there are not, too, until it asks about their directory.
+    const std::string above = std::filesystem::path(to).parent_path().string();
+    const FileDescriptor asked(openat(to_directory, above.empty() ? "." : above.c_str(),
+                                      O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     const auto there = status_at_server(to_directory, to);
     errno = ENOENT;
-    return there && there->st_ino == moved.st_ino && there->st_dev == moved.st_dev;
+    return there && there->st_ino == moved->st_ino && there->st_dev == moved->st_dev;
 }
 
 bool rename_file(const std::filesystem::path& from, const std::filesystem::path& to) {

@@ -72,8 +72,8 @@ std::vector<std::string> names_of(const Kind& kind, const std::vector<std::strin
     return names;
 }
 
-// Says that a resource is not there, and which are. A directory with a name may be none, and may be
-// one of thousands on a file server, so only those that are named are looked at.
+// Says that a resource is not there, and which are. A directory need not have a record, but there
+// may be thousands on a file server, so they are looked at only until there are enough to be named.
 Error not_found(const Kind& kind, const std::string& name, const fs::path& directory) {
     constexpr std::size_t most = 8;
     const auto is_there = [&](std::string_view other) {
@@ -272,7 +272,10 @@ Result<bool> Store::has_job(const JobKey& key) const {
     const Paths paths{home_};
     TRY(check(paths, kind<Job>, key.names(), false));
     std::error_code code;
-    return fs::exists(paths.record(kind<Job>, key.names()), code);
+    const std::string record = paths.record(kind<Job>, key.names());
+    const bool exists = fs::exists(record, code);
+    if (code) return base::system_error("look for", record, code.value());
+    return exists;
 }
 
 Result<std::vector<std::string>> Store::job_names(const ExperimentKey& key) const {

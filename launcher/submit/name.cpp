@@ -32,14 +32,17 @@ base::Result<void> check_names(const Submission& submission) {
 // Chooses a name that is free.
 base::Result<void> choose_name(Submission& submission) {
     const std::string stem = submission.identity.job;
-    const auto is_taken = [&] {
-        return submission.store.has_job(submission.key()).value_or(false);
+    // Names that are wrong, and parents that there are not, are refused later.
+    const auto is_taken = [&]() -> base::Result<bool> {
+        auto taken = submission.store.has_job(submission.key());
+        if (!taken && taken.error().exit_code != base::ExitCode::failed) return false;
+        return taken;
     };
     // A second run of the same file works.
-    for (int number = 2; !submission.name && is_taken(); ++number)
+    for (int number = 2; !submission.name && TRY(is_taken()); ++number)
         submission.identity.job = fmt::format("{}-{}", stem, number);
     TRY(check_names(submission));
-    if (!is_taken()) return {};
+    if (!TRY(is_taken())) return {};
     return base::fail(
         "A job with given name, experiment, workspace and resource group already exists.", "",
         fmt::format("`batchai job show --name {}` says how far it is; choose another name, or "

@@ -97,13 +97,13 @@ JSON
         [[ $(tail -qn 1 "$BATS_TEST_TMPDIR/$name".* | sort | xargs) == "0 4 4 4" ]]
     done
     for name in one two three; do ends_well "$name"; done
-    [[ $(as_user squeue -h | wc -l) -eq 0 ]]
+    nothing_is_queued
 }
 
 # Breaks when a record, a log or a list ends at the first file that another host has replaced.
 @test "stale files are read again" {
     trains first
-    faults 'stale 100'
+    faults 'stale 3'
     for _ in 1 2 3 4 5; do
         run -0 batchai job list -o tsv
         [[ $output == *first* ]]
@@ -123,7 +123,7 @@ JSON
         run batchai job create --name "on-$fault" -f job.json -o none
         echo "$output"
         [[ $status -ne 0 && $output == *"$words"* ]]
-        [[ -z $(as_user squeue -h) ]]
+        nothing_is_queued
         faults ''
         trains "on-$fault"
     done
@@ -148,16 +148,19 @@ JSON
 is_running() { [[ $(batchai job show --name "$1" --query executionState -o tsv) == running ]]; }
 
 @test "a file server that is silent for a while delays jobs and commands, and ends none" {
-    trains before
     as_user bash -c "jq '.properties.customMpiSettings.commandLine =
-        \"sleep 3; echo hello from \$SLURM_PROCID\"' $HOME_DIR/job.json > $HOME_DIR/sleeps.json"
-    run -0 batchai job create --name silent -f sleeps.json -o none
-    batchai job wait --name silent > "$BATS_TEST_TMPDIR/waited" 2>&1 3>&- &
+        \"until [ -e $HOME_DIR/go ]; do sleep 0.2; done; echo hello from \$SLURM_PROCID\"' \
+        $HOME_DIR/job.json > $HOME_DIR/waits.json"
+    run -0 batchai job create --name silent -f waits.json -o none
     wait_until 30 is_running silent
+    batchai job wait --name silent > "$BATS_TEST_TMPDIR/waited" 2>&1 3>&- &
     faults 'away 1'
-    sleep 8
+    # Not by `run`: the program cannot even be killed before the server answers, and has its streams.
+    local code=0
+    timeout --kill-after=1 3 "$(program_of_exec)" -- touch "$HOME_DIR/while-silent" &> /dev/null 3>&- || code=$?
+    [[ $code -eq 124 || $code -eq 137 ]]
     faults ''
-    wait $!
-    cat "$BATS_TEST_TMPDIR/waited"
+    as_user touch "$HOME_DIR/go"
+    wait $! || { cat "$BATS_TEST_TMPDIR/waited"; return 1; }
     ends_well silent
 }

@@ -109,7 +109,7 @@ class Faults:
 
     def _file_server(self) -> str:
         usual = self._server.read_text()
-        fault = self._dice.choice(("lost 300", "stale 100", "away 1", "full 1", "quota 1"))
+        fault = self._dice.choice(("lost 300", "stale 20", "away 1", "full 1", "quota 1"))
         self._server.write_text(f"{usual.strip()} {fault}\n")
         time.sleep(self._dice.uniform(1, 6))
         self._server.write_text(usual)

@@ -139,7 +139,7 @@ Answer uninstall(const AzOptions& options) {
         case Found::our_link:
             break;
     }
-    if (unlink(link.c_str()) != 0)
+    if (unlink(link.c_str()) != 0 && errno != ENOENT)
         return base::fail(fmt::format("cannot be removed: {}", std::strerror(errno)),
                           link.string());
     return Outcome{};

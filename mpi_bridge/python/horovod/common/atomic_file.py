@@ -10,6 +10,19 @@ from pathlib import Path
 from typing import BinaryIO
 
 
+def _replace(temporary: Path, path: Path, written: os.stat_result) -> None:
+    """Rename as os.replace does.
+
+    A client of NFS asks twice if the first answer is lost, and is then told that the file is gone.
+    """
+    try:
+        os.replace(temporary, path)
+    except FileNotFoundError:
+        with path.open("rb") as found:
+            if not os.path.samestat(os.fstat(found.fileno()), written):
+                raise
+
+
 @contextmanager
 def replaced(path: Path) -> Iterator[BinaryIO]:
     """Give a stream whose content replaces the file if the block ends without an exception.
@@ -24,7 +37,8 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        os.replace(temporary, path)
+            written = os.fstat(stream.fileno())
+        _replace(temporary, path, written)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
