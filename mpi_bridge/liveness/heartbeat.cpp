@@ -255,9 +255,9 @@ void HeartbeatImplementation::take(int from, const HeartbeatMessage& message) {
         case MessageKind::failure:
             break;
     }
+    if (known_failure()) return;
     {
         const std::lock_guard lock(mutex_);
-        if (failure_) return;
         failure_ = message;
     }
     answered_.notify_all();
