@@ -57,13 +57,20 @@ def test_the_gate_knows_only_peers_that_both_runs_have() -> None:
     assert gate.rows(_run(ours=1.0, intel_mpi=0.5), before) == []
 
 
+def test_what_failed_does_not_pass_the_gate() -> None:
+    run = _run(ours=1.0, mpich=2.0)
+    assert gate.failed(run) == []
+    run.turns[0].errors = {"mpich": "exit code 1", "ours": "no answer in time"}
+    assert gate.failed(run) == ["failed: allreduce of 8 B, node2, mpi_bridge: no answer in time"]
+
+
 def test_runs_of_different_cases_are_joined() -> None:
     run = _run(ours=1.0, mpich=2.0, changed={"load": 0.2})
     run.add(_run("hosts4", ours=3.0, mpich=4.0, changed={"commit": "def", "load": 0.9}))
     assert [case.key for case in run.cases()] == ["node2", "hosts4"]
     assert "commit abc and def" in run.sentence
     assert run.machine["load"] == 0.9
-    # What has been measured anew counts.
+    # A case that has been measured anew counts as a whole.
     run.add(_run(ours=100.0, mpich=1.0))
     assert not gate.slower(run, _run(ours=1.0, mpich=2.0))
 

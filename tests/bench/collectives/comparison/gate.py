@@ -64,6 +64,17 @@ def rows(run: Run, before: Run) -> list[Row]:
     return found
 
 
+def failed(run: Run) -> list[str]:
+    """What of mpi_bridge has no time because it failed, in words."""
+    return [
+        f"failed: {turn.collective} of {size_name(turn.size)}, {turn.case},"
+        f" {BY_KEY[key].label}: {error}"
+        for turn in run.turns
+        for key, error in turn.errors.items()
+        if BY_KEY[key].ours
+    ]
+
+
 def slower(run: Run, before: Run) -> list[Row]:
     """The rows that fail the gate, the worst first."""
     failed = [row for row in rows(run, before) if row.slower > MOST_SLOWER]

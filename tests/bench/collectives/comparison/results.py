@@ -110,11 +110,11 @@ class Run:
         )
 
     def add(self, other: Run) -> None:
-        """Takes what another run has measured and this one has not; BenchError if it can't."""
+        """Takes the cases that another run has and this one has not; BenchError if it can't."""
         circumstances = Machine(**self.machine).beside(Machine(**other.machine))
         self.machine, self.sentence = circumstances.as_dict(), circumstances.sentence()
-        measured = {(turn.case, turn.collective) for turn in self.turns}
-        self.turns += [turn for turn in other.turns if (turn.case, turn.collective) not in measured]
+        measured = {turn.case for turn in self.turns}
+        self.turns += [turn for turn in other.turns if turn.case not in measured]
         started = {(each.case, each.candidate) for each in self.joined}
         self.joined += [each for each in other.joined if (each.case, each.candidate) not in started]
         self.missing = other.missing | self.missing
