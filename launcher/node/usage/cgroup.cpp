@@ -17,14 +17,27 @@ namespace {
 
 constexpr std::size_t longest_file = 64UL << 10U;
 
+// Returns whether a cgroup is called like a job by Slurm's own identifiers (SLUID), as they are
+// from 26.05 on unless CgroupJobIdPaths=yes: an "s" and 13 digits of base 32, such as
+// "s7XKQ2M04WG000". They say nothing of the number of the job.
+bool is_sluid(std::string_view name) {
+    return name.size() == 14 && name.front() == 's' &&
+           std::all_of(name.begin() + 1, name.end(),
+                       [](char c) { return base::is_digit(c) || (c >= 'A' && c <= 'Z'); });
+}
+
 // Returns the part of a path like "/slurm/uid_1001/job_12/step_0/task_0" that is the step's; empty
 // if it is not in a cgroup that Slurm has made for a step of the job. Version 2 has a cgroup for
 // the tasks below that of the step.
 std::string path_of_step(std::string_view path, const std::string& job_id) {
-    const std::string job = "/job_" + job_id + "/step_";
-    const std::size_t found = path.find(job);
+    constexpr std::string_view of_step = "/step_";
+    const std::size_t found = path.find(of_step);
     if (found == std::string_view::npos || path.find("..") != std::string_view::npos) return {};
-    std::size_t end = std::min(path.find('/', found + job.size()), path.size());
+    const std::size_t above = path.rfind('/', found - 1);
+    if (found == 0 || above == std::string_view::npos) return {};
+    const std::string_view job = path.substr(above + 1, found - above - 1);
+    if (job != "job_" + job_id && !is_sluid(job)) return {};
+    std::size_t end = std::min(path.find('/', found + of_step.size()), path.size());
     constexpr std::string_view of_tasks = "/user";
     const std::string_view rest = path.substr(end);
     if (rest == of_tasks || rest.starts_with("/user/")) end += of_tasks.size();

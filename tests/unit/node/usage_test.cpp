@@ -151,6 +151,18 @@ TEST(StepCgroup, ReadsVersionTwo) {
     EXPECT_FALSE(use.limit);
 }
 
+// As Slurm 26.05 calls the cgroups of jobs.
+TEST(StepCgroup, ReadsTheOneOfAJobThatIsCalledByItsSluid) {
+    const Scratch mount;
+    const std::string job = "system.slice/slurmstepd.scope/s7XKQ2M04WG000";
+    write(mount.path() / job / "step_0/user/cpu.stat", "usage_usec 2500000\n");
+    write(mount.path() / job / "step_0/user/memory.current", "1000000\n");
+    const auto cgroup =
+        StepCgroup::find("0::/" + job + "/step_0/user/task_0\n", "12", mount.path());
+    EXPECT_EQ(cgroup.read().cpu_seconds, 2.5);
+    EXPECT_EQ(cgroup.read().memory, 1000000);
+}
+
 TEST(StepCgroup, ReadsVersionOne) {
     const Scratch mount;
     const std::string path = "slurm/uid_1001/job_12/step_0";
@@ -175,7 +187,8 @@ TEST(StepCgroup, IsNoneWithoutSlurmsOwn) {
     write(mount.path() / "memory/memory.usage_in_bytes", "1\n");
     for (const char* const text :
          {"", "4:memory:/\n", "4:memory:/job_13/step_0\n", "4:memory:/job_12/../job_13/step_0\n",
-          "4:memory:/job_12/step_0/../../memory\n", "nonsense", "0::/user.slice\n"}) {
+          "4:memory:/job_12/step_0/../../memory\n", "nonsense", "0::/user.slice\n", "0::/step_0\n",
+          "0::/slurm/step_0\n", "0::/s7XKQ2M04wg000/step_0\n"}) {
         const CgroupUse use = StepCgroup::find(text, "12", mount.path()).read();
         EXPECT_FALSE(use.cpu_seconds || use.memory || use.limit) << text;
     }
