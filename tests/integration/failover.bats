@@ -6,12 +6,7 @@
 bats_require_minimum_version 1.5.0
 load lib
 
-setup_file() {
-    MINICLUSTER_NAME=${MINICLUSTER_NAME}bk
-    export MINICLUSTER_NAME
-    "$MINICLUSTER" up --prefix "$PREFIX" --nodes 3 --with backup
-}
-
+setup_file() { own_cluster bk --nodes 3 --with backup; }
 teardown_file() { "$MINICLUSTER" down --keep-logs; }
 
 setup() {
@@ -46,19 +41,13 @@ the_first_is_back() {
 # A command that finds neither says so at once, which is down.bats.
 one_answers() { as_user squeue -h > /dev/null; }
 
-# write_job FILE COMMAND [MORE]: a job of two nodes, with more properties as JSON.
-write_job() {
-    jq -n --arg logs "$HOME_DIR/logs" --arg command "$2" --argjson more "${3:-{\}}" \
-        '{properties: ({nodeCount: 2, stdOutErrPathPrefix: $logs,
-            customMpiSettings: {commandLine: $command, processCount: 2}} + $more)}' | write_home "$1"
-}
 waits_for() { echo "until [ -e $HOME_DIR/$1 ]; do sleep 0.2; done"; }
 has_begun() { as_user test -e "$HOME_DIR/begun"; }
 
 # Breaks when a submission gives up, or submits twice, while nobody answers.
 @test "a controller that is lost at any moment of a submission takes no job and adds none" {
     local at
-    write_job job.json 'echo hello'
+    write_mpi_job job.json 2 'echo hello'
     for at in before-sbatch after-sbatch before-release after-release; do
         write_home bin/sbatch << SH
 #!/bin/bash
@@ -93,9 +82,9 @@ SH
         as_user rm -f "$HOME_DIR/begun" "$HOME_DIR/go"
         slow="touch $HOME_DIR/begun; $(waits_for go)"
         if [[ $phase == preparation ]]; then
-            write_job job.json 'echo hello' "$(jq -n --arg command "$slow" '{jobPreparation: {commandLine: $command}}')"
+            write_mpi_job job.json 2 'echo hello' "$(jq -n --arg command "$slow" '{jobPreparation: {commandLine: $command}}')"
         else
-            write_job job.json "$slow; echo hello"
+            write_mpi_job job.json 2 "$slow; echo hello"
         fi
         run -0 batchai job create --name "in-$phase" -f job.json -o none
         wait_until 30 has_begun
@@ -113,7 +102,7 @@ SH
 }
 
 @test "a job is ended by the controller that has taken over" {
-    write_job job.json "touch $HOME_DIR/begun; sleep 600"
+    write_mpi_job job.json 2 "touch $HOME_DIR/begun; sleep 600"
     run -0 batchai job create --name long -f job.json -o none
     wait_until 30 has_begun
     the_first_is_lost

@@ -14,9 +14,7 @@ share=/shared/gpus
 look='echo "$SLURMD_NODENAME $SLURM_LOCALID cuda=$CUDA_VISIBLE_DEVICES gpus=$AZ_BATCHAI_NUM_GPUS nccl=$NCCL_SOCKET_IFNAME hca=${NCCL_IB_HCA-unset} dist=$SLURM_DISTRIBUTION"'
 
 setup_file() {
-    MINICLUSTER_NAME=${MINICLUSTER_NAME}gpu
-    export MINICLUSTER_NAME
-    "$MINICLUSTER" up --prefix "$PREFIX" --nodes 2 --gpus 2
+    own_cluster gpu --nodes 2 --gpus 2
     as_root_on login install -d -m 1777 "$share"
     make_home gpus
     # The stand-ins of the driver, which each host has for itself and tells of its own GPUs, and of NCCL.

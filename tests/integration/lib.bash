@@ -55,6 +55,14 @@ reset_site() {
         site_lua <<< 'return {}' | as_root_on login sh -c 'umask 022; cat > /etc/batchai/site.lua'
 }
 
+# own_cluster SUFFIX OPTION…: in setup_file, starts a cluster of the suite's own, which later commands mean.
+# CMakeLists.txt ends it if the suite does not.
+own_cluster() {
+    MINICLUSTER_NAME=$MINICLUSTER_NAME$1
+    export MINICLUSTER_NAME
+    "$MINICLUSTER" up --prefix "$PREFIX" "${@:2}"
+}
+
 # site_has TRAIT: the cluster has it (`minicluster up --with`).
 site_has() {
     jq -e --arg trait "$1" '.traits | index($trait)' \
@@ -253,6 +261,14 @@ state_is() { [[ $(batchai job show --name "$1" --query executionState --output t
 # write_home FILE: standard input to a file of HOME_DIR. A site.lua gets the PMI that Slurm has.
 write_home() {
     if [[ $1 == site.lua ]]; then site_lua; else cat; fi | as_user bash -c "cat > '$HOME_DIR/$1'"
+}
+
+# write_mpi_job FILE RANKS COMMAND [MORE]: a job file in HOME_DIR with a rank on each of its nodes, and more
+# properties as JSON.
+write_mpi_job() {
+    jq -n --arg logs "$HOME_DIR/logs" --argjson ranks "$2" --arg command "$3" --argjson more "${4:-{\}}" \
+        '{properties: ({nodeCount: $ranks, stdOutErrPathPrefix: $logs,
+            customMpiSettings: {commandLine: $command, processCount: $ranks}} + $more)}' | write_home "$1"
 }
 
 # output_of NAME [FILE]: what the ranks of a job have written to standard output.

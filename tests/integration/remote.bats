@@ -8,19 +8,15 @@ bats_require_minimum_version 1.5.0
 load lib
 load registry
 
-setup_file() {
-    MINICLUSTER_NAME=${MINICLUSTER_NAME}fs
-    export MINICLUSTER_NAME
-    "$MINICLUSTER" up --prefix "$PREFIX" --nodes 2 --with remote
-}
-
+setup_file() { own_cluster fs --nodes 2 --with remote; }
 teardown_file() { "$MINICLUSTER" down --keep-logs; }
+
+# shellcheck disable=SC2016 # for the rank's shell
+hello='echo hello from $SLURM_PROCID'
 
 setup() {
     make_home "remote-$BATS_TEST_NUMBER"
-    jq -n --arg logs "$HOME_DIR/logs" '{properties: {nodeCount: 2, stdOutErrPathPrefix: $logs,
-        customMpiSettings: {commandLine: "echo hello from $SLURM_PROCID", processCount: 2}}}' |
-        write_home job.json
+    write_mpi_job job.json 2 "$hello"
 }
 
 teardown() {
@@ -131,9 +127,7 @@ JSON
 
 # Breaks when a job whose record cannot be written is lost, or said to run for ever.
 @test "a job that ends on a full file server has ended" {
-    as_user bash -c "jq '.properties.customMpiSettings.commandLine =
-        \"until [ -e $HOME_DIR/go ]; do sleep 0.2; done; echo hello from \$SLURM_PROCID\"' \
-        $HOME_DIR/job.json > $HOME_DIR/waits.json"
+    write_mpi_job waits.json 2 "until [ -e $HOME_DIR/go ]; do sleep 0.2; done; $hello"
     run -0 batchai job create --name filled -f waits.json -o none
     wait_until 30 is_running filled
     as_user touch "$HOME_DIR/go"
@@ -148,9 +142,7 @@ JSON
 is_running() { [[ $(batchai job show --name "$1" --query executionState -o tsv) == running ]]; }
 
 @test "a file server that is silent for a while delays jobs and commands, and ends none" {
-    as_user bash -c "jq '.properties.customMpiSettings.commandLine =
-        \"until [ -e $HOME_DIR/go ]; do sleep 0.2; done; echo hello from \$SLURM_PROCID\"' \
-        $HOME_DIR/job.json > $HOME_DIR/waits.json"
+    write_mpi_job waits.json 2 "until [ -e $HOME_DIR/go ]; do sleep 0.2; done; $hello"
     run -0 batchai job create --name silent -f waits.json -o none
     wait_until 30 is_running silent
     batchai job wait --name silent > "$BATS_TEST_TMPDIR/waited" 2>&1 3>&- &

@@ -7,9 +7,7 @@ bats_require_minimum_version 1.5.0
 load lib
 
 setup_file() {
-    MINICLUSTER_NAME=${MINICLUSTER_NAME}pow
-    export MINICLUSTER_NAME
-    "$MINICLUSTER" up --prefix "$PREFIX" --power-saving
+    own_cluster pow --power-saving
     make_home scale
     as_root_on login sacctmgr -i --quiet modify user alice set adminlevel=administrator
     as_root_on login install -d -m 777 /shared/logs /shared/scale

@@ -10,20 +10,13 @@ setup() {
     make_home "submission-$BATS_TEST_NUMBER"
     as_user mkdir -p "$HOME_DIR/bin"
     write_commands
-    write_job job.json 'echo hello'
+    write_mpi_job job.json 1 'echo hello'
 }
 
 teardown() {
     cancel_jobs
     wait_until 60 nothing_is_queued
     remove_home
-}
-
-# write_job FILE COMMAND [MORE]: a job of one process, with more properties as JSON.
-write_job() {
-    jq -n --arg logs "$HOME_DIR/logs" --arg command "$2" --argjson more "${3:-{\}}" \
-        '{properties: ({nodeCount: 1, stdOutErrPathPrefix: $logs,
-            customMpiSettings: {commandLine: $command}} + $more)}' | write_home "$1"
 }
 
 # sbatch and scontrol, as they are, but for the moments before and after a submission and a release.
@@ -138,7 +131,7 @@ sbatch_has_ended() { prints_nothing lines_like '[s]batch' as_user ps -u alice -o
 @test "a job that runs without a record keeps its directory" {
     local id directory
     directory=$(job_directory again)
-    write_job long.json "touch $HOME_DIR/started; until [ -e $HOME_DIR/ended ]; do sleep 0.2; done; echo first"
+    write_mpi_job long.json 1 "touch $HOME_DIR/started; until [ -e $HOME_DIR/ended ]; do sleep 0.2; done; echo first"
     ended_at "END_AT=after-submission END_BY=KILL" job create --name again -f long.json || true
     wait_until 20 sbatch_has_ended
     id=$(queue | awk '$4 == "again" { print $1 }')
@@ -213,7 +206,7 @@ waits_for_its_time() { [[ $(queue) == *"PENDING BeginTime $1"* ]]; }
 # Breaks when tasks are queued again by an array that nobody knows.
 @test "an array that a killed retry has left is ended by the next one" {
     local first
-    write_job tune.json 'exit 1' '{"sweep": {"parameters": {"seed": [1, 2]}}}'
+    write_mpi_job tune.json 1 'exit 1' '{"sweep": {"parameters": {"seed": [1, 2]}}}'
     batchai job create --name tune -f tune.json -o none
     wait_until 90 nothing_is_queued
     ended_at "END_AT=after-submission END_BY=KILL" sweep retry --name tune || true

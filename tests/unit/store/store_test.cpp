@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "base/file.hpp"
 #include "store/records.hpp"
 #include "temporary_store.hpp"
 
@@ -121,6 +122,20 @@ TEST_F(StoreTest, AMissingResourceNamesAFewThatAreThere) {
     ASSERT_TRUE(store_.create(Experiment{{"g", "w", "z"}, base::now()}));
     EXPECT_EQ(store_.get<Experiment>({"g", "w", "training"}).error().hint,
               "there are: e, m, n, o, p, q, r, s, …");
+}
+
+TEST_F(StoreTest, HasAJobWhoseRecordCannotBeReadToo) {
+    create_parents();
+    const JobKey key{"g", "w", "e", "j"};
+    EXPECT_EQ(store_.has_job(key), false);
+    const fs::path record = store_.job_files(key).record();
+    fs::create_directories(record.parent_path());
+    EXPECT_EQ(store_.has_job(key), false);
+    ASSERT_TRUE(base::write_atomically(record, "{"));
+    EXPECT_EQ(store_.has_job(key), true);
+    EXPECT_FALSE(store_.get<Job>(key));
+    EXPECT_EQ(store_.has_job({"other", "w", "e", "j"}).error().exit_code,
+              base::ExitCode::not_found);
 }
 
 TEST_F(StoreTest, TheOutermostMissingParentIsNamed) {
