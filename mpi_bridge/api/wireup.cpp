@@ -121,9 +121,9 @@ Done Wireup::join(const Options& options) {
         transport_ = std::make_unique<AloneTransport>();
         return {};
     }
-    const auto fetch = [this, failure = options.failure](int rank, Seconds patience, Part part) {
-        return part_of(bootstrap_->fetch(address_key, rank, Deadline::in(patience),
-                                         [failure] { return failure->failed(); }),
+    const auto fetch = [this](int rank, Seconds patience, Part part,
+                              const std::function<bool()>& given_up) {
+        return part_of(bootstrap_->fetch(address_key, rank, Deadline::in(patience), given_up),
                        part);
     };
     TransportWishes wishes;
@@ -135,7 +135,8 @@ Done Wireup::join(const Options& options) {
     wishes.waits = &waits_;
 
     TRY(open_heartbeat(options, wishes.host, [fetch](int rank) {
-        return fetch(rank, longest_heartbeat_fetch, Part::heartbeat);
+        // Also after a failure of this rank, of which it has to tell others.
+        return fetch(rank, longest_heartbeat_fetch, Part::heartbeat, {});
     }));
 
     wishes.publish = [this, timeout = options.start_timeout,
@@ -145,8 +146,8 @@ Done Wireup::join(const Options& options) {
         return bootstrap_->publish(address_key, published(address, heartbeat),
                                    Deadline::in(timeout()), reports_of_absence(stall));
     };
-    wishes.fetch = [fetch, timeout = options.start_timeout](int rank) {
-        return fetch(rank, timeout(), Part::transport);
+    wishes.fetch = [fetch, timeout = options.start_timeout, failure = options.failure](int rank) {
+        return fetch(rank, timeout(), Part::transport, [failure] { return failure->failed(); });
     };
     transport_ = TRY(open_transport(wishes));
     return {};

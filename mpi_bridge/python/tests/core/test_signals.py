@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Signals while the main thread waits for other ranks."""
 
+import re
+
 import launch
 import pytest
 
@@ -15,6 +17,10 @@ def test_signals(how, name):
 @pytest.mark.parametrize("how", SEVERAL)
 def test_an_exception_in_a_collective_ends_it_on_all_ranks(how):
     result = launch.run("interrupted.py", how, seconds=60)
-    assert "interrupted" in result.stdout, result.stdout + result.stderr
-    assert "rank 1: " in result.stdout, result.stdout + result.stderr
-    assert "left an operation that was under way, because of a signal" in result.stdout
+    interrupted = re.search(r"interrupted one of (\d+)", result.stdout)
+    assert interrupted, result.stdout + result.stderr
+    # Each of the others, also one that rank 0 was not connected with, knows the reason. mpirun may
+    # put the words of two ranks in one line.
+    reason = "left an operation that was under way, because of a signal"
+    others = int(interrupted[1]) - 1
+    assert result.stdout.count(reason) == others, result.stdout + result.stderr

@@ -36,7 +36,7 @@ if mpi_bridge.rank() == 0:
     try:
         call("planned")
     except KeyboardInterrupt:
-        print("interrupted", flush=True)
+        print(f"interrupted one of {mpi_bridge.size()}", flush=True)
 else:
     try:
         call("another one")
