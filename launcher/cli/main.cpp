@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -153,6 +154,9 @@ int command_main(std::vector<std::string> words) {
 }  // namespace
 
 int main(int count, char** words) {
+    // Under services and some CI systems SIGPIPE is ignored. A reader that has seen enough ends the
+    // command as quietly there as in a shell.
+    std::signal(SIGPIPE, SIG_DFL);
     try {
         std::vector<std::string> copied(words + 1, words + count);
         clusters::hide_storage_key(count, words);

@@ -93,8 +93,12 @@ printed() {
     [[ $(batchai job logs much --merge | wc -l) -eq 600000 ]]
     run batchai job logs much --merge --tail 0
     [[ $status -eq 0 && -z $output ]]
-    run bash -c "$MINICLUSTER exec -- env BATCHAI_HOME=$HOME_DIR/records $PREFIX/bin/batchai job logs much --rank 0 | head -n 1"
-    [[ ${lines[0]} == "000000001 of rank 0" ]]
+    # Services ignore SIGPIPE, and their children inherit that.
+    local how
+    for how in --default-signal=PIPE --ignore-signal=PIPE; do
+        run bash -c "$MINICLUSTER exec -- env $how BATCHAI_HOME=$HOME_DIR/records $PREFIX/bin/batchai job logs much --rank 0 | head -n 1"
+        [[ $output == "000000001 of rank 0" ]]
+    done
 }
 
 # is_seen TEXT FILE: for wait_until.
