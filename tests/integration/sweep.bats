@@ -283,7 +283,7 @@ PYTHON
     wait_until 60 states_are requeued '["queued","succeeded"]'
     [[ $(counts requeued '.queued, .succeeded, .total') == '[1,1,2]' ]]
     state_is requeued running
-    as_root_on login scontrol update "job=$(slurm_id requeued)_0" StartTime=now
+    start_again "$(slurm_id requeued)_0"
     run -0 batchai job wait --name requeued
     [[ $(show requeued | jq -c '[.[] | [.executionState, .attempt]]') == '[["succeeded",2],["succeeded",1]]' ]]
 }
