@@ -113,6 +113,10 @@
  * that have GPUs. Tasks do not see it. */
 #define BATCHAI_NCCL_INTERFACE_VARIABLE "BATCHAI_NCCL_INTERFACE"
 #define BATCHAI_INTERFACE_LIMIT 64u
+/* The directory that comes first on PYTHONPATH, from batchai-node in its reply. Tasks do not see
+ * this variable. */
+#define BATCHAI_PYTHON_HOOK_VARIABLE "BATCHAI_PYTHON_HOOK"
+#define BATCHAI_PYTHON_PATH_LIMIT 65536u
 /* Which of RANK, MASTER_ADDR, … the plugin has set, as "NAME=value" entries separated by commas. A
  * variable that still has this value was not set by the user. In the environment of a step, "none"
  * says that its tasks are not ranks. */
@@ -175,11 +179,12 @@
     BATCHAI_PLAN_VARIABLE, BATCHAI_DIGEST_VARIABLE, BATCHAI_SLURM_JOB_VARIABLE,                   \
         BATCHAI_JOB_JSON_VARIABLE, BATCHAI_JOB_IMAGE_VARIABLE, BATCHAI_IGNORE_CONTAINER_VARIABLE, \
         BATCHAI_SECRET_VARIABLES_VARIABLE, BATCHAI_PROOF_VARIABLE, BATCHAI_MASTER_VARIABLE,       \
-        BATCHAI_NCCL_INTERFACE_VARIABLE, BATCHAI_RANK_VARIABLES_VARIABLE,                         \
-        BATCHAI_AS_RANK_VARIABLE, BATCHAI_REFUSALS_VARIABLE, BATCHAI_USAGE_VARIABLE,              \
-        BATCHAI_MEM_PER_NODE_VARIABLE, BATCHAI_MEM_PER_CPU_VARIABLE, BATCHAI_IDENTITY_VARIABLE,   \
-        BATCHAI_ELASTIC_DIRECTORY_VARIABLE, BATCHAI_ELASTIC_START_VARIABLE,                       \
-        BATCHAI_HOROVOD_ELASTIC_VARIABLE, BATCHAI_FAILURE_RECORD_VARIABLE
+        BATCHAI_NCCL_INTERFACE_VARIABLE, BATCHAI_PYTHON_HOOK_VARIABLE,                            \
+        BATCHAI_RANK_VARIABLES_VARIABLE, BATCHAI_AS_RANK_VARIABLE, BATCHAI_REFUSALS_VARIABLE,     \
+        BATCHAI_USAGE_VARIABLE, BATCHAI_MEM_PER_NODE_VARIABLE, BATCHAI_MEM_PER_CPU_VARIABLE,      \
+        BATCHAI_IDENTITY_VARIABLE, BATCHAI_ELASTIC_DIRECTORY_VARIABLE,                            \
+        BATCHAI_ELASTIC_START_VARIABLE, BATCHAI_HOROVOD_ELASTIC_VARIABLE,                         \
+        BATCHAI_FAILURE_RECORD_VARIABLE
 #define BATCHAI_AZURE_PREFIX "AZ_BATCH"
 /* An environment that has one of these is that of a job's process. */
 #define BATCHAI_SIGNS_OF_A_JOB                                                 \

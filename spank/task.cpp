@@ -141,6 +141,22 @@ void unset(spank_t handle, const std::string& name) {
     refuse(handle, "Slurm refused to remove the variable " + name);
 }
 
+// Puts the directory with the hook of `batchai job stacks` first, so that each Python of the task
+// runs it at its start. What the user has set follows. Nothing is changed that does not fit.
+void set_python_hook(spank_t handle) {
+    const std::string directory = job_variable(handle, BATCHAI_PYTHON_HOOK_VARIABLE, PATH_MAX);
+    unset(handle, BATCHAI_PYTHON_HOOK_VARIABLE);
+    if (directory.empty()) return;
+    std::string before(BATCHAI_PYTHON_PATH_LIMIT, '\0');
+    const spank_err_t got =
+        spank_getenv(handle, "PYTHONPATH", before.data(), static_cast<int>(before.size()));
+    if (got != ESPANK_SUCCESS && got != ESPANK_ENV_NOEXIST) return;
+    before.resize(got == ESPANK_SUCCESS ? strlen(before.c_str()) : 0);
+    // A step that a rank has started has it from there.
+    if (before == directory || before.starts_with(directory + ':')) return;
+    set(handle, "PYTHONPATH", before.empty() ? directory : directory + ':' + before);
+}
+
 void set_environment(spank_t handle, const Reply& reply) {
     for (const std::string& entry : reply.environment) {
         const std::size_t sign = entry.find('=');
@@ -153,6 +169,7 @@ void set_environment(spank_t handle, const Reply& reply) {
     set(handle, "AZ_BATCH_NODE_ID", node_name(handle));
     set(handle, BATCHAI_PROOF_VARIABLE, sandbox().digest);
     unset(handle, BATCHAI_STARTS_VARIABLE);
+    set_python_hook(handle);
     if (const char* const refused = set_rank_environment(handle))
         refuse(handle, std::string("Slurm refused to set the variable ") + refused);
 }

@@ -125,6 +125,7 @@ base::Result<void> enter_node(const plan::Plan& plan, const SandboxRequest& requ
                               const Trace& trace, Sandbox& out) {
     TRY(enter_private_namespaces());
     out.volumes = TRY(make_mounts(plan, request.job_id, trace));
+    add_python_hook(false, out.environment);
     return {};
 }
 
@@ -140,6 +141,7 @@ base::Result<void> enter_container(const plan::Plan& plan, const SandboxRequest&
     const bool one_id = !find_identities().full();
     TRY(enter(joined.connection, root ? Identity::root : Identity::user));
     add_bundle_packages(*plan.container, out.environment);
+    add_python_hook(true, out.environment);
     TaskEnvironment environment = container_environment(*plan.container, joined.devices.environment,
                                                         std::exchange(out.environment, {}));
     out.environment = std::move(environment.set);

@@ -40,6 +40,23 @@ TEST_F(Step, GetsThePlansEnvironmentOverItsOwn) {
               "two\nlines|2|n2|" + slurm().environment[BATCHAI_DIGEST_VARIABLE] + "|");
 }
 
+// Breaks when what the user has set for Python is lost, or a step in a step has the hook twice.
+TEST_F(Step, PutsTheHookBeforeTheUsersPythonPath) {
+    const auto path_of = [&](const char* before) {
+        submit();
+        slurm().environment[BATCHAI_PYTHON_HOOK_VARIABLE] = "/the/hook";
+        slurm().environment.erase("PYTHONPATH");
+        if (before != nullptr) slurm().environment["PYTHONPATH"] = before;
+        return run("echo \"${PYTHONPATH-none} ${BATCHAI_PYTHON_HOOK-none}\"").output;
+    };
+    EXPECT_EQ(path_of(nullptr), "/the/hook none\n");
+    EXPECT_EQ(path_of(""), "/the/hook none\n");
+    EXPECT_EQ(path_of("/mine:/other"), "/the/hook:/mine:/other none\n");
+    EXPECT_EQ(path_of("/the/hook:/mine"), "/the/hook:/mine none\n");
+    const std::string longest(BATCHAI_PYTHON_PATH_LIMIT, 'x');
+    EXPECT_EQ(path_of(longest.c_str()), longest + " none\n");
+}
+
 TEST_F(Step, RunsAsTheUserAndKeepsTheWorkingDirectory) {
     submit();
     const std::filesystem::path here = std::filesystem::current_path();

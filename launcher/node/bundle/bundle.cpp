@@ -18,6 +18,7 @@
 #include "base/text.hpp"
 #include "node/rootfs/in_root.hpp"
 #include "node/rootfs/mounts.hpp"
+#include "spank/protocol.h"
 
 namespace batchai::node {
 
@@ -256,6 +257,16 @@ void add_bundle_packages(const plan::Container& container,
     const std::string before = value_inside(container, environment, "PYTHONPATH");
     environment.push_back(
         {"PYTHONPATH", before.empty() ? std::string(bundle_python) : before + ':' + bundle_python});
+}
+
+void add_python_hook(bool in_container, std::vector<plan::Variable>& environment) {
+    const std::string* const wanted = plan::last_value(environment, stacks_variable);
+    if (wanted != nullptr && *wanted == "0") return;
+    const auto bundle = in_container ? base::Result<std::string>(bundle_root) : installed_bundle();
+    if (!bundle) return;
+    const std::string hook = *bundle + "/lib/batchai/python/mpi_bridge/hook";
+    if (access(hook.c_str(), F_OK) == 0)
+        environment.push_back({BATCHAI_PYTHON_HOOK_VARIABLE, hook});
 }
 
 }  // namespace batchai::node

@@ -52,6 +52,15 @@ void show_bundle(const plan::Plan& plan, const base::Root& image_root, const Tra
 void add_bundle_packages(const plan::Container& container,
                          std::vector<plan::Variable>& environment);
 
+// A variable of the job. "0" means that its Pythons are not armed for `batchai job stacks`.
+inline constexpr const char* stacks_variable = "BATCHAI_STACKS";
+
+// Tells the plugin which directory comes first on the PYTHONPATH of tasks, so that each Python is
+// armed for `batchai job stacks`. Tells nothing if there is no such directory, which the bundle
+// has, or if the job does not want it. Called where the tasks run: in the container, or on the
+// node.
+void add_python_hook(bool in_container, std::vector<plan::Variable>& environment);
+
 // A library of the image, and the version that is found in its bytes: "2.36", "5.0.7". The version
 // is empty if none is found; `cut_off` then says whether the file is longer than what was read.
 struct ImageLibrary {

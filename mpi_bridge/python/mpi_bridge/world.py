@@ -16,6 +16,7 @@ from typing import Any, Callable
 
 from . import meeting, memory, native, signals
 from .errors import NotInitializedError
+from .hook import batchai_stacks
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,9 @@ def init_with(store: Any, rank: int, size: int) -> None:
 
 def _join(join: Callable[[], None]) -> None:
     global _owner, _joined_session
+    # Before the first wait for others. Where the hook is on PYTHONPATH it has done so already.
+    if "batchai_stacks" not in sys.modules:
+        batchai_stacks.arm()
     join()
     _owner = os.getpid()
     signals.watch(native.functions())
