@@ -119,6 +119,7 @@ void Library::make_engine() {
     parts.wake = [this] { wireup_.transport().wake(); };
     parts.transport = &wireup_.transport();
     parts.waits = &wireup_.waits();
+    parts.operations = &wireup_.operations();
     parts.allocate = [this](std::size_t bytes) {
         SharedHeap* const heap = heap_.get();
         if (heap == nullptr) return Bytes();

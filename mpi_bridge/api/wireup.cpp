@@ -79,7 +79,7 @@ Done Wireup::open_heartbeat(const Options& how, const Network& host,
     options.addresses = std::move(interface->addresses);
     options.address_of = std::move(address_of);
     options.failure = how.failure;
-    options.waits = &waits_;
+    options.waits = &waits();
     options.stall = how.stall;
     options.engine_is_awaited = how.engine_is_awaited;
     options.report = [](const std::string& text) { std::fputs(text.c_str(), stderr); };
@@ -117,6 +117,8 @@ std::function<bool()> Wireup::reports_of_absence(const StallSettings& stall) con
 
 Done Wireup::join(const Options& options) {
     const Topology& topology = this->topology();
+    if (!visible_) visible_.emplace();
+    visible_->show_rank(topology.rank);
     if (topology.size == 1) {
         transport_ = std::make_unique<AloneTransport>();
         return {};
@@ -132,7 +134,7 @@ Done Wireup::join(const Options& options) {
     wishes.local_size = topology.local_size;
     wishes.network = options.network;
     wishes.host = network_of_this_host();
-    wishes.waits = &waits_;
+    wishes.waits = &waits();
 
     TRY(open_heartbeat(options, wishes.host, [fetch](int rank) {
         // Also after a failure of this rank, of which it has to tell others.

@@ -4,12 +4,13 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "bootstrap/bootstrap.hpp"
 #include "core/deadline.hpp"
 #include "core/failure_token.hpp"
-#include "core/waits.hpp"
+#include "core/visible_state.hpp"
 #include "liveness/heartbeat.hpp"
 #include "trace/stall_settings.hpp"
 #include "transport/choice/network.hpp"
@@ -45,7 +46,8 @@ class Wireup {
     [[nodiscard]] const Topology& topology() const { return bootstrap_->topology(); }
     [[nodiscard]] Transport& transport() { return *transport_; }
     // Of threads in the transport and in shared memory.
-    [[nodiscard]] Waits& waits() { return waits_; }
+    [[nodiscard]] Waits& waits() { return visible_->waits(); }
+    [[nodiscard]] OpenOperations& operations() { return visible_->operations(); }
 
   private:
     [[nodiscard]] std::function<bool()> reports_of_absence(const StallSettings& stall) const;
@@ -54,7 +56,8 @@ class Wireup {
 
     std::unique_ptr<Bootstrap> bootstrap_;
     std::unique_ptr<Transport> transport_;
-    Waits waits_;
+    // Made when the step is joined for the first time, and kept for threads that do not end.
+    std::optional<VisibleState> visible_;
     std::unique_ptr<Heartbeat> heartbeat_;
     std::atomic<Heartbeat*> enquired_{nullptr};  // by the failure token; null before the end of it
 };

@@ -17,6 +17,9 @@
 //   failure_token.hpp        the first failure of this process, which ends all that is under way
 //   deadline.hpp             clock, seconds, and the time at which a wait gives up
 //   waits.hpp                which ranks the threads of this process wait for
+//   open_operations.hpp      which operations of the engine wait
+//   visible_state.hpp        both, for other processes of the same user
+//   visible_layout.hpp       how those understand it
 //   interruption.hpp         lets a program react to signals in a wait
 //   bounded_call.hpp         calls that may never return
 //   quiet_thread.hpp         threads that receive no signals

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
-#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "core/deadline.hpp"
+#include "core/visible_layout.hpp"
 
 namespace mpi_bridge {
 
@@ -26,7 +26,9 @@ class Waits {
         negotiation,
     };
 
-    Waits() = default;
+    Waits();
+    // The table must outlive this object.
+    explicit Waits(WaitsTable& table) : table_(&table) {}
     Waits(const Waits&) = delete;
     Waits& operator=(const Waits&) = delete;
 
@@ -60,18 +62,10 @@ class Waits {
     [[nodiscard]] std::vector<Blocked> now() const;
 
   private:
-    static constexpr int places = 64;
-    static constexpr int lane_bits = 2;
-    static constexpr std::int64_t nobody = -1;
-    static constexpr Clock::rep unknown = -1;
     [[nodiscard]] static std::int64_t packed(int rank, Lane lane);
 
-    struct alignas(64) Place {
-        std::atomic<std::int64_t> who{nobody};  // rank << lane_bits | lane
-        std::atomic<std::uint32_t> serial{0};
-        std::atomic<Clock::rep> since{unknown};
-    };
-    std::array<Place, places> places_;
+    std::unique_ptr<WaitsTable> own_;
+    WaitsTable* table_;
 };
 
 }  // namespace mpi_bridge

@@ -15,6 +15,7 @@
 namespace mpi_bridge {
 
 class Transport;
+class OpenOperations;
 class Waits;
 
 // What the engine is built on.
@@ -31,6 +32,7 @@ struct EngineParts {
     // without peers.
     Transport* transport = nullptr;
     Waits* waits = nullptr;
+    OpenOperations* operations = nullptr;  // must outlive the engine; null: they are not shown
     // Tells a rank that this one has closed a process set; the engine sets it.
     std::function<Done(int to, int process_set)> tell_closed;
     // Allocates and frees memory for buckets, aligned for every datatype; preferably memory that

@@ -10,8 +10,10 @@
 #include <fmt/core.h>
 
 #include "core/catching.hpp"
+#include "core/open_operations.hpp"
 #include "core/quiet_thread.hpp"
 #include "engine/negotiation/agreement.hpp"
+#include "trace/quoting.hpp"
 
 namespace mpi_bridge {
 namespace {
@@ -19,6 +21,8 @@ namespace {
 using Lock = ProcessSetState::Lock;
 
 constexpr Seconds keepalive{2};
+// How often what is shown to other processes is made anew, at most.
+constexpr Seconds between_shows{1};
 
 }  // namespace
 
@@ -54,6 +58,7 @@ void NegotiationThread::work() {
     rounds();
     devices_.close();
     const Lock lock(state_.mutex);
+    if (shows_open_) state_.host.parts().operations->show(state_.process_set, {});
     ended_ = true;
     if (closed_) {
         state_.abandon({MPIB_ERROR_INVALID_ARGUMENT, "the process set was removed"});
@@ -159,6 +164,7 @@ Done NegotiationThread::round() {
     latest_round_ = Clock::now();
     closed_ = std::get<RoundOver>(*step).closed;
     state_.news = state_.member.has_news() || state_.member.retired;
+    show_open(latest_round_, When::now_and_then);
     if (std::exchange(state_.round.who_heard, false)) report_stalls(lock);
     return {};
 }
@@ -272,7 +278,8 @@ Deadline NegotiationThread::next_look() {
     const Seconds oldest = oldest_age(now);
     Seconds wait = stall_watch_.next_look(oldest, now).value_or(never);
     // Operations in the plan start to wait without waking this thread, so it looks now and then.
-    if (oldest.count() > 0 || state_.member.plan.active()) wait = std::min(wait, keepalive);
+    if (oldest.count() > 0 || state_.member.plan.active() || shows_open_)
+        wait = std::min(wait, oldest < keepalive ? keepalive - oldest : keepalive);
     return Deadline::in(std::max(devices_.until_watch(wait), Seconds(0.001)));
 }
 
@@ -281,6 +288,7 @@ bool NegotiationThread::look_for_stalls() {
     Lock lock(state_.mutex);
     const auto now = Clock::now();
     const Seconds oldest = oldest_age(now);
+    show_open(now, When::at_once);
     const bool keeps_alive = std::min(oldest, Seconds(now - latest_round_)) >= keepalive;
     switch (stall_watch_.look(oldest, now)) {
         case StallWatch::Verdict::quiet:
@@ -298,6 +306,31 @@ bool NegotiationThread::look_for_stalls() {
     lock.unlock();
     state_.fail(failure);
     return false;
+}
+
+void NegotiationThread::show_open(Clock::time_point now, When when) {
+    OpenOperations* const operations = state_.host.parts().operations;
+    const bool soon = when == When::now_and_then && now < next_show_;
+    if (operations == nullptr || (soon && !shows_open_)) return;
+    const auto is_old = [&](const OwnRequest& request) {
+        return !request.free() && !request.done() && Seconds(now - request.submitted) >= keepalive;
+    };
+    auto& requests = state_.member.requests;
+    const bool wanted = std::any_of(requests.begin(), requests.end(), is_old);
+    if (wanted && soon) return;
+    next_show_ = after(now, between_shows);
+    if (!wanted && !shows_open_) return;
+    shows_open_ = wanted;
+    std::string lines;
+    for (const OwnRequest& request : requests) {
+        if (!is_old(request) || lines.size() >= sizeof(OperationsTable)) continue;
+        const bool joined = request.descriptor.kind == Kind::join;
+        lines += fmt::format("{} {} {} {}\n", state_.process_set,
+                             joined ? "join" : kind_name(shown_kind(request.descriptor.kind)),
+                             request.submitted.time_since_epoch().count(),
+                             quoted_for_people(request.name));
+    }
+    operations->show(state_.process_set, std::move(lines));
 }
 
 // Describes the operations of this rank that have waited for at least that long, and the ranks that

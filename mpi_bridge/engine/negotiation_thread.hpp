@@ -65,6 +65,10 @@ class NegotiationThread {
     // Reports what the members have just told, if this rank wanted to know.
     void report_stalls(ProcessSetState::Lock& lock);
     [[nodiscard]] Seconds oldest_age(Clock::time_point now) const;
+    // Shows the operations of this rank that have waited for a while to other processes, and no
+    // longer when they are done. With now_and_then it may be called often.
+    enum class When { at_once, now_and_then };
+    void show_open(Clock::time_point now, When when);
     [[nodiscard]] std::string pending_text(Clock::time_point now, Seconds at_least) const;
 
     ProcessSetState& state_;
@@ -73,6 +77,8 @@ class NegotiationThread {
     std::unique_ptr<Communicator> control_;
     CollectiveExecution negotiated_;
     StallWatch stall_watch_;
+    bool shows_open_ = false;
+    Clock::time_point next_show_;
     bool asked_who_ = false;  // for a report that is still due
     Clock::time_point latest_round_;
     bool closed_ = false;
