@@ -35,6 +35,7 @@
 #include "node/reply.hpp"
 #include "node/rootfs/container.hpp"
 #include "node/sandbox.hpp"
+#include "node/stacks/look.hpp"
 #include "node/volumes/flush.hpp"
 #include "node/volumes/unsaved.hpp"
 #include "plan/relocate.hpp"
@@ -43,6 +44,7 @@
 #include "site/site.hpp"
 #include "spank/protocol.h"
 #include "visit/relay/tunnel.hpp"
+#include "visit/stacks/answer.hpp"
 
 namespace {
 
@@ -225,6 +227,15 @@ int relay() {
     return served ? 0 : report(served.error());
 }
 
+// The node's side of `batchai job stacks`.
+int stacks(batchai::node::StacksQuestion question) {
+    question.own_step = batchai::base::variable("SLURM_STEP_ID").value_or(std::string());
+    const auto answer = batchai::node::look_at_stacks(question);
+    return write_all(STDOUT_FILENO, batchai::visit::answer_lines(answer))
+               ? 0
+               : static_cast<int>(ExitCode::failed);
+}
+
 int run(int argc, char** argv) {
     CLI::App app("Works on a compute node for batchai.so, as the job's user", "batchai-node");
     app.require_subcommand(1);
@@ -267,12 +278,18 @@ int run(int argc, char** argv) {
     health_verb->add_option("--report", report_path)->required();
     const auto* const relay_verb =
         app.add_subcommand("relay", "connect a command on another host to ports of this one");
+    auto* const stacks_verb =
+        app.add_subcommand("stacks", "tell a command on another host what a job's processes do");
+    batchai::node::StacksQuestion question;
+    stacks_verb->add_option("--job-id", question.job_id)->required();
+    stacks_verb->add_flag("--threads", question.all_threads, "of all threads of Python");
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
         return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::usage);
     }
     if (relay_verb->parsed()) return relay();
+    if (stacks_verb->parsed()) return stacks(question);
     if (health_verb->parsed()) return health(checks, report_path);
     return sandbox_verb->parsed() ? sandbox(request) : clean(job_id, node_directory, wait);
 }

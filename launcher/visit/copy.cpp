@@ -307,7 +307,7 @@ base::Result<PipedStep> start_copy(const RunningJob& running, const CopyWish& wi
     const auto texts = texts_of(wish.there);
     command.insert(command.end(), texts.begin(), texts.end());
     return PipedStep::start(run::piped_arguments({.job_id = running.slurm_id,
-                                                  .node = wish.place.node,
+                                                  .nodes = {wish.place.node},
                                                   .name = "batchai-cp",
                                                   .prompt = false,
                                                   .command = std::move(command)}),

@@ -159,7 +159,7 @@ base::Result<int> forward_ports(const store::Store& store, const slurm::Client& 
     auto forwards = TRY(listen_for(wishes));
     auto step = TRY(PipedStep::start(
         run::piped_arguments({.job_id = running.slurm_id,
-                              .node = node,
+                              .nodes = {node},
                               .name = "batchai-port",
                               .prompt = true,
                               .command = {run::program_on_nodes("batchai-node"), "relay"}}),

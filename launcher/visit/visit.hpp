@@ -16,10 +16,11 @@
 #include "store/store.hpp"
 
 // What the commands share that start a step of their own on a node of a running job: job shell,
-// port and cp, and job node exec. The other parts are:
+// port, cp and stacks, and job node exec. The other parts are:
 //
 //   copy.hpp     `job cp`: files from and to a node
 //   forward.hpp  `job port`, and `job node exec -L`: ports of a node as ports of this host
+//   stacks.hpp   `job stacks`: what the processes of all nodes do
 //   relay/       carries several connections through the input and output of one step
 //   tar/         packs and unpacks the files of a copy
 namespace batchai::visit {

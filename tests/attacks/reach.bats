@@ -125,6 +125,41 @@ alices_job_runs() {
     prints_nothing as_root_on login find /shared -maxdepth 1 -name bob-ran-this
 }
 
+# Breaks when somebody else can ask a job's processes where they are, or read what they say.
+@test "bob learns nothing of where alice's ranks are" {
+    write_home rank.py << PYTHON
+import os, time
+def alices_secret_place():
+    with open("$HOME_DIR/at", "w") as file:
+        file.write(f"{os.environ['SLURM_JOB_ID']} {os.environ['SLURMD_NODENAME']} {os.getpid()}")
+    time.sleep(3000)
+alices_secret_place()
+PYTHON
+    write_mpi_job job.json 1 "exec /usr/bin/python3 $HOME_DIR/rank.py"
+    create job
+    wait_until 60 as_user test -s "$HOME_DIR/at"
+    local id node process
+    read -r id node process < <(as_user cat "$HOME_DIR/at"; echo)
+    run -0 batchai job stacks job
+    [[ $output == *alices_secret_place* ]]
+    # By her records, by Slurm, by our program on the node, and by what that program uses.
+    run as_bob env "BATCHAI_HOME=$HOME_DIR/records" "$PREFIX/bin/batchai" job stacks job
+    [[ $status -ne 0 && $output != *alices_secret_place* ]]
+    run as_bob srun --overlap --jobid="$id" "$PREFIX/libexec/batchai/batchai-node" stacks --job-id="$id"
+    [[ $status -ne 0 && $output != *alices_secret_place* ]]
+    run "$MINICLUSTER" exec --user bob --host "$node" -- env SLURM_STEP_ID=9 "$PREFIX/libexec/batchai/batchai-node" stacks --job-id="$id"
+    [[ $output != *alices_secret_place* && $output != *rank.py* ]]
+    # She herself could: the descriptor and the signal are the right ones.
+    run -0 as_user_on "$node" head -n 1 "/proc/$process/fd/200"
+    [[ $output == "batchai-stacks 1 $process 200 63" ]]
+    run "$MINICLUSTER" exec --user bob --host "$node" -- head -n 1 "/proc/$process/fd/200"
+    [[ $status -ne 0 && $output != *batchai-stacks* ]]
+    run "$MINICLUSTER" exec --user bob --host "$node" -- kill -63 "$process"
+    [[ $status -ne 0 ]]
+    run -0 batchai job show --name job --query executionState --output tsv
+    [[ $output == running ]]
+}
+
 @test "a directory of checks to which bob can write is refused" {
     as_root_on login install -d -m 777 /etc/batchai/health-attack.d
     as_bob sh -c 'printf "#!/bin/sh\ntouch /shared/bob-ran-this\n" > /etc/batchai/health-attack.d/check; chmod 755 /etc/batchai/health-attack.d/check'

@@ -103,11 +103,35 @@ failure_of() {
     [[ $output == *$'\n/opt/batchai/lib/mpi_bridge/pmix/libevent_core-2.1.so.7\n'* ]]
     [[ $output == *$'\n/opt/batchai/lib/mpi_bridge/libucp.so.0\n'?(/usr)$'/lib/x86_64-linux-gnu/libc.so.6\n'* ]]
     [[ $output == *"of /opt/batchai/lib/batchai/python/mpi_bridge/__init__.py /opt/batchai/"* ]]
-    [[ $output == *"environment []"* && $output == *"path /mine:/opt/batchai/lib/batchai/python"* ]]
+    [[ $output == *"environment []"* && $output == *"path /opt/batchai/lib/batchai/python/mpi_bridge/hook:/mine:/opt/batchai/lib/batchai/python"* ]]
     [[ $output == *"$(pmi_words) wires 2 ranks in the container"* ]]
     # Root in preparation, and still.
     [[ $output == *"/opt/batchai/new: Read-only"* || $output == *"/opt/batchai/new': Read-only"* ]]
     [[ $output == *"libmpi_bridge.so.0: Read-only"* ]]
+}
+
+# Breaks when a rank in a container cannot be asked, or the packages of the image lose their place.
+@test "a rank in a container says where it is" {
+    as_user bash -c "cat > $share/hang.py" << PYTHON
+import os, time
+def stand_still():
+    with open("$share/stands", "w") as file:
+        file.write(os.environ["PYTHONPATH"])
+    time.sleep(3000)
+stand_still()
+PYTHON
+    jq -n --arg image "$share/python.sqsh" --arg share "$share" '{properties: {nodeCount: 1,
+        stdOutErrPathPrefix: ($share + "/logs"), containerSettings: {imageSourceRegistry: {image: $image}},
+        environmentVariables: [{name: "PYTHONPATH", value: "/mine"}],
+        customMpiSettings: {commandLine: ("exec python3 " + $share + "/hang.py")}}}' |
+        as_user bash -c "cat > $share/hang.json"
+    batchai job create --name hang --config-file "$share/hang.json" --output none
+    wait_until 60 as_user test -s "$share/stands"
+    run -0 batchai job stacks hang
+    echo "$output"
+    [[ $output == *"rank 0 on h1: at hang.py:5 in stand_still()"* ]]
+    run -0 as_user cat "$share/stands"
+    [[ $output == /opt/batchai/lib/batchai/python/mpi_bridge/hook:/mine:/opt/batchai/lib/batchai/python ]]
 }
 
 # Breaks when only Python finds the library, srun's tasks do not get it, or the container closes the

@@ -209,6 +209,11 @@ as_admin() {
 }
 
 # Breaks when a command of the page fails, or prints something else than the page shows.
+@test "the page about jobs that stand still does what it says" {
+    follow stuck.md 6 2
+}
+
+# Breaks when a command of the page fails, or prints something else than the page shows.
 @test "the page about surroundings does what it says" {
     follow surroundings.md 7
 }

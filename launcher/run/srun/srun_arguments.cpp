@@ -180,13 +180,16 @@ base::Arguments visit_arguments(const Visit& visit) {
 }
 
 base::Arguments piped_arguments(const PipedStep& step) {
-    base::Arguments arguments{"srun", "--jobid=" + step.job_id, "--nodes=1",
-                              "--nodelist=" + step.node, "--ntasks=1"};
+    base::Arguments arguments{"srun", "--jobid=" + step.job_id,
+                              fmt::format("--nodes={}", step.nodes.size()),
+                              fmt::format("--nodelist={}", fmt::join(step.nodes, ",")),
+                              fmt::format("--ntasks={}", step.nodes.size())};
     share_nodes(arguments);
     // These options replace what users may have set by variables.
-    arguments.insert(arguments.end(), {"--cpu-bind=none", "--mpi=none", "--export=ALL",
-                                       "--job-name=" + step.name, "--quiet", "--disable-status",
-                                       "--input=all", "--output=all", "--error=all", "--wait=0"});
+    arguments.insert(arguments.end(),
+                     {"--cpu-bind=none", "--mpi=none", "--export=ALL", "--job-name=" + step.name,
+                      "--quiet", "--disable-status", "--input=all", "--output=all", "--error=all",
+                      "--wait=0", "--kill-on-bad-exit=0"});
     if (step.prompt) arguments.emplace_back("--unbuffered");
     arguments.insert(arguments.end(), step.command.begin(), step.command.end());
     return arguments;

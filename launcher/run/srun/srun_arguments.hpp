@@ -76,10 +76,11 @@ struct Visit {
 // command's.
 [[nodiscard]] base::Arguments visit_arguments(const Visit& visit);
 
-// A step of one task whose standard input and output carry bytes unchanged. It gets no devices.
+// A step of one task on each node whose standard input and output carry bytes unchanged. It gets no
+// devices. What several tasks print comes mixed, but short lines stay whole.
 struct PipedStep {
     std::string job_id;
-    std::string node;
+    std::vector<std::string> nodes;
     std::string name;  // in Slurm's accounting
     // Output comes at once. Otherwise Slurm holds back what is not a whole line until more comes or
     // the task ends. The task's standard output is then a terminal, to which some programs refuse

@@ -155,8 +155,8 @@ TEST(Tree, HasTheVerbsOfAllFilesOfAGroupInOrder) {
     };
     const auto& job = *tree->app.get_subcommand("job");
     EXPECT_THAT(names(job), ElementsAre("create", "show", "list", "wait", "terminate", "delete",
-                                        "resume", "logs", "top", "events", "report", "file",
-                                        "shell", "port", "cp", "node", "resize"));
+                                        "resume", "logs", "top", "stacks", "events", "report",
+                                        "file", "shell", "port", "cp", "node", "resize"));
     EXPECT_THAT(job.get_footer(), HasSubstr("batchai job create"));
     const auto& storage = *tree->app.get_subcommand("storage");
     EXPECT_THAT(names(storage),

@@ -44,7 +44,8 @@ constexpr const char* node = "h1";
 // A report is for other programs.
 const std::set<std::string> not_kept{"batchai-bundle/v1",     "batchai-hosts-update/v1",
                                      "batchai-ranks-left/v1", "batchai-resize-request/v1",
-                                     "batchai-health/v1",     "batchai-report/v1"};
+                                     "batchai-health/v1",     "batchai-report/v1",
+                                     "batchai-stacks/v1"};
 
 template <typename T>
 T must(base::Result<T> result) {

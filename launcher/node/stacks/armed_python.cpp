@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "node/stacks/armed_python.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/text.hpp"
+#include "node/stacks/memory_files.hpp"
+#include "node/stacks/proc_text.hpp"
+
+namespace batchai::node {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr std::string_view file_name = "batchai-stacks";
+constexpr std::size_t longest_head = 100;
+constexpr std::size_t longest_dump = 1UL << 20U;
+constexpr milliseconds between_looks{2};
+// After so many looks a thread is believed to have nothing to say: one that sleeps again, or runs.
+// A thread that runs may not have come to its handler yet.
+constexpr int looks_at_a_sleeper = 2;
+constexpr int looks_at_a_runner = 50;
+
+std::string_view value_of(std::string_view status, std::string_view key) {
+    for (const std::string_view line : base::split(status, '\n')) {
+        if (line.starts_with(key) && line.substr(key.size()).starts_with(':'))
+            return base::trim(line.substr(key.size() + 1));
+    }
+    return {};
+}
+
+// Whether a set of signals in the text of a file "status" has this one.
+bool has_signal(std::string_view status, std::string_view set, int signal) {
+    const auto signals = base::number_in<std::uint64_t>(value_of(status, set), 16);
+    return signals && ((*signals >> static_cast<unsigned>(signal - 1)) & 1U) != 0;
+}
+
+// The number that the process has for itself, which is the last if it is in a namespace of its own.
+std::string own_number(std::string_view status) {
+    const std::string_view numbers = value_of(status, "NSpid");
+    return std::string(base::trim(numbers.substr(numbers.find_last_of(" \t") + 1)));
+}
+
+// An armed process, whose threads are asked one after the other.
+class Armed {
+  public:
+    // Reads "batchai-stacks 1 PID DESCRIPTOR SIGNAL", and checks that all of it still holds.
+    static std::optional<Armed> through(pid_t process, MemoryFile file) {
+        std::string head(longest_head, '\0');
+        const ssize_t count = pread(file.file.get(), head.data(), head.size(), 0);
+        head.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
+        const std::size_t newline = head.find('\n');
+        if (newline == std::string::npos) return std::nullopt;
+        const auto words = base::split(std::string_view(head).substr(0, newline), ' ');
+        if (words.size() != 5 || words[0] != file_name || words[1] != "1" ||
+            words[2] != own_number(proc_text(process, "status")) ||
+            words[3] != std::to_string(file.number))
+            return std::nullopt;
+        const auto signal = base::number_in<int>(words[4]);
+        if (!signal || *signal < SIGRTMIN || *signal > SIGRTMAX) return std::nullopt;
+        Armed armed;
+        armed.process_ = process;
+        armed.file_ = std::move(file.file);
+        armed.signal_ = *signal;
+        armed.head_ = newline + 1;
+        return armed;
+    }
+
+    void is_to_ask(std::vector<pid_t> threads) { threads_ = std::move(threads); }
+
+    // Does what can be done without a wait. Returns whether all threads have been asked.
+    [[nodiscard]] bool go_on(PythonAnswer& answer) {
+        // Another command may be asking the same process.
+        if (!locked_ && flock(file_.get(), LOCK_EX | LOCK_NB) != 0) return false;
+        locked_ = true;
+        while (at_ < threads_.size()) {
+            const std::string status = proc_text(process_, fmt::format("task/{}/status", thread()));
+            if (asked_) {
+                // It is pending, and then blocked as long as its handler runs.
+                if (has_signal(status, "SigPnd", signal_) || has_signal(status, "SigBlk", signal_))
+                    return false;
+                std::string dump = base::end_of_file(file_, head_, longest_dump);
+                // Between the two it is neither, and the thread can be preempted there.
+                const bool sleeps = value_of(status, "State").starts_with('S');
+                if (dump.empty() &&
+                    ++empty_looks_ < (sleeps ? looks_at_a_sleeper : looks_at_a_runner))
+                    return false;
+                take(std::move(dump), answer);
+            } else if (const std::string why = ask(status); !asked_) {
+                if (at_ == 0) answer.why = why;
+                ++at_;
+            }
+        }
+        return true;
+    }
+
+    // The time is over.
+    void give_up(PythonAnswer& answer) const {
+        if (at_ != 0) return;
+        answer.why = locked_ ? "it does not answer the signal"
+                             : "another command is asking it for its stacks";
+    }
+
+  private:
+    [[nodiscard]] pid_t thread() const { return threads_[at_]; }
+
+    // Sends the signal if the thread can take it now. Otherwise returns why it cannot, or an empty
+    // text where its state says it.
+    std::string ask(std::string_view status) {
+        const std::string_view state = value_of(status, "State");
+        if (state.empty() || std::string_view("SR").find(state.front()) == std::string_view::npos)
+            return {};
+        if (has_signal(status, "SigPnd", signal_)) return "it has not answered an earlier signal";
+        if (has_signal(status, "SigBlk", signal_)) return "it blocks the signal";
+        // The signal would end a process that does not handle it, as one that is ending.
+        if (!has_signal(status, "SigCgt", signal_)) return "it no longer handles the signal";
+        if (ftruncate(file_.get(), static_cast<off_t>(head_)) != 0 ||
+            syscall(SYS_tgkill, process_, thread(), signal_) != 0)
+            return strerror(errno);
+        asked_ = true;
+        empty_looks_ = 0;
+        return {};
+    }
+
+    void take(std::string dump, PythonAnswer& answer) {
+        if (!dump.empty()) answer.dumps.emplace(thread(), std::move(dump));
+        (void)!ftruncate(file_.get(), static_cast<off_t>(head_));
+        asked_ = false;
+        ++at_;
+    }
+
+    pid_t process_ = 0;
+    base::FileDescriptor file_;
+    int signal_ = 0;
+    std::size_t head_ = 0;  // bytes before the stacks
+    std::vector<pid_t> threads_;
+    std::size_t at_ = 0;
+    bool locked_ = false;
+    bool asked_ = false;
+    int empty_looks_ = 0;
+};
+
+// Another interpreter in the same process may have armed it again. The last one is in force.
+std::optional<Armed> find_armed(pid_t process) {
+    auto files = memory_files(process, file_name, O_RDWR | O_NONBLOCK);
+    std::sort(files.begin(), files.end(),
+              [](const MemoryFile& a, const MemoryFile& b) { return a.number > b.number; });
+    for (MemoryFile& file : files) {
+        if (auto armed = Armed::through(process, std::move(file))) return armed;
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+std::map<pid_t, PythonAnswer> ask_for_python_stacks(const std::vector<PythonQuestion>& questions,
+                                                    milliseconds longest) {
+    const auto deadline = Clock::now() + longest;
+    std::map<pid_t, PythonAnswer> answers;
+    std::map<pid_t, Armed> asked;
+    for (const PythonQuestion& question : questions) {
+        answers[question.process];
+        auto armed = find_armed(question.process);
+        if (!armed) continue;
+        armed->is_to_ask(question.threads);
+        asked.emplace(question.process, std::move(*armed));
+    }
+    while (!asked.empty()) {
+        for (auto at = asked.begin(); at != asked.end();)
+            at = at->second.go_on(answers[at->first]) ? asked.erase(at) : std::next(at);
+        if (Clock::now() >= deadline) break;
+        if (!asked.empty()) std::this_thread::sleep_for(between_looks);
+    }
+    for (const auto& [process, armed] : asked)
+        armed.give_up(answers[process]);
+    return answers;
+}
+
+}  // namespace batchai::node

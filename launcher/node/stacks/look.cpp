@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "node/stacks/look.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "node/node_name.hpp"
+#include "node/stacks/armed_python.hpp"
+#include "node/stacks/bridge_state.hpp"
+#include "node/stacks/job_processes.hpp"
+#include "node/stacks/kernel_threads.hpp"
+#include "visit/stacks/python_dump.hpp"
+
+namespace batchai::node {
+
+namespace {
+
+using LookClock = std::chrono::steady_clock;
+
+// How long processes may take to answer. Each of many threads takes some milliseconds.
+constexpr std::chrono::milliseconds longest_for_main_threads{1500};
+constexpr std::chrono::milliseconds longest_for_all_threads{5000};
+// A wait that lasts as long is not one of those that a job makes in each step.
+constexpr std::chrono::milliseconds between_bridge_looks{200};
+
+PythonQuestion question_to(const visit::JobProcess& process, bool all_threads) {
+    PythonQuestion question{.process = process.process, .threads = {process.process}};
+    if (!all_threads) return question;
+    for (const pid_t thread : threads_of(process.process)) {
+        if (thread != process.process) question.threads.push_back(thread);
+    }
+    return question;
+}
+
+void take_python(visit::JobProcess& process, PythonAnswer answer) {
+    process.no_python = std::move(answer.why);
+    for (const auto& [thread, dump] : answer.dumps) {
+        auto frames = visit::frames_in_dump(dump);
+        if (frames.empty()) continue;
+        process.python.push_back({.name = name_of_thread(process.process, thread),
+                                  .main = thread == process.process,
+                                  .frames = std::move(frames)});
+    }
+}
+
+// Some time after the first look, whether or not a Python had to be asked meanwhile.
+void look_again(const std::map<pid_t, BridgeLook>& bridges, LookClock::time_point began,
+                SeenProcesses& processes) {
+    if (bridges.empty()) return;
+    std::this_thread::sleep_until(began + between_bridge_looks);
+    for (const auto& [number, first] : bridges) {
+        if (const auto second = look_at_bridge(number))
+            processes[number].process.bridge = lasting(first, *second);
+    }
+}
+
+}  // namespace
+
+visit::NodeStacks look_at_stacks(const StacksQuestion& question) {
+    const auto began = LookClock::now();
+    SeenProcesses found = processes_of_job(question.job_id, question.own_step);
+    std::vector<PythonQuestion> questions;
+    std::map<pid_t, BridgeLook> bridges;
+    for (auto& [number, seen] : found) {
+        seen.process.kernel = kernel_threads(number);
+        if (auto look = look_at_bridge(number)) bridges.emplace(number, std::move(*look));
+        questions.push_back(question_to(seen.process, question.all_threads));
+    }
+    const auto longest = question.all_threads ? longest_for_all_threads : longest_for_main_threads;
+    for (auto& [number, answer] : ask_for_python_stacks(questions, longest))
+        take_python(found[number].process, std::move(answer));
+    look_again(bridges, began, found);
+    leave_out_waiting_shells(found);
+    mark_tasks(found);
+    visit::NodeStacks answer{.node = node_name(), .processes = {}};
+    for (auto& [number, seen] : found)
+        answer.processes.push_back(std::move(seen.process));
+    std::stable_sort(answer.processes.begin(), answer.processes.end(),
+                     [](const auto& a, const auto& b) { return a.rank < b.rank; });
+    return answer;
+}
+
+}  // namespace batchai::node

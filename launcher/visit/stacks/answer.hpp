@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "base/error.hpp"
+
+// What `job stacks` learns of a node, and how it comes from there. Pure. The other parts are:
+//
+//   python_dump.hpp  reads what a thread of Python has written
+//   groups.hpp       what the processes of a job have in common, and its text
+//   ../stacks.hpp    asks the nodes of a running job
+//   node/stacks/     looks at the processes of a node
+namespace batchai::visit {
+
+struct StackFrame {
+    std::string file;
+    int line = 0;
+    std::string function;
+
+    bool operator==(const StackFrame&) const = default;
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("file", &StackFrame::file), field("line", &StackFrame::line),
+                          field("function", &StackFrame::function)};
+    }
+};
+
+// A thread of Python. The frames begin with the innermost.
+struct PythonThread {
+    std::string name;   // the kernel's
+    bool main = false;  // it runs the program
+    std::vector<StackFrame> frames;
+
+    bool operator==(const PythonThread&) const = default;
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("name", &PythonThread::name), field("main", &PythonThread::main),
+                          field("frames", &PythonThread::frames)};
+    }
+};
+
+// A thread as the kernel sees it.
+struct KernelThread {
+    int id = 0;
+    std::string name;
+    std::string state;  // a letter of /proc/PID/stat
+    std::string where;  // the kernel's function in which it waits; empty: none, or not told
+    std::string call;   // "read(/data/part-7)"; empty: none, or not known
+
+    bool operator==(const KernelThread&) const = default;
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("id", &KernelThread::id), field("name", &KernelThread::name),
+                          field("state", &KernelThread::state),
+                          field("where", &KernelThread::where), field("call", &KernelThread::call)};
+    }
+};
+
+// An operation of mpi_bridge that has been open for some seconds.
+struct OpenOperation {
+    int process_set = 0;
+    std::string kind;  // "allreduce"
+    std::string name;  // in quotes
+    std::int64_t seconds = 0;
+
+    bool operator==(const OpenOperation&) const = default;
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("processSet", &OpenOperation::process_set),
+                          field("kind", &OpenOperation::kind), field("name", &OpenOperation::name),
+                          field("seconds", &OpenOperation::seconds)};
+    }
+};
+
+// What libmpi_bridge of a process tells.
+struct BridgeState {
+    int rank = 0;                // mpi_bridge's
+    std::vector<int> waits_for;  // ranks, in their order
+    std::vector<OpenOperation> operations;
+
+    bool operator==(const BridgeState&) const = default;
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("rank", &BridgeState::rank),
+                          field("waitsFor", &BridgeState::waits_for),
+                          field("operations", &BridgeState::operations)};
+    }
+};
+
+struct JobProcess {
+    int process = 0;
+    int parent = 0;
+    std::optional<int> rank;  // its own, or that of the rank that has started it
+    bool is_task = false;     // it is the rank itself, and not a process that the rank has started
+    std::string step;         // Slurm's number of the step
+    std::string program;      // its arguments, as far as they fit in a line
+    int threads = 0;
+    // The main thread, and those that are in uninterruptible sleep.
+    std::vector<KernelThread> kernel;
+    std::vector<PythonThread> python;
+    // Why there are no stacks of Python; empty if there are, or if it does not run Python.
+    std::string no_python;
+    std::optional<BridgeState> bridge;  // none: it has not joined, or does not use mpi_bridge
+
+    bool operator==(const JobProcess&) const = default;
+    static constexpr auto fields(auto field) {
+        return std::tuple{
+            field("process", &JobProcess::process), field("parent", &JobProcess::parent),
+            field("rank", &JobProcess::rank),       field("isTask", &JobProcess::is_task),
+            field("step", &JobProcess::step),       field("program", &JobProcess::program),
+            field("threads", &JobProcess::threads), field("kernel", &JobProcess::kernel),
+            field("python", &JobProcess::python),   field("noPython", &JobProcess::no_python),
+            field("mpiBridge", &JobProcess::bridge)};
+    }
+};
+
+struct NodeStacks {
+    std::string node;
+    std::vector<JobProcess> processes;  // by rank, then by number
+
+    bool operator==(const NodeStacks&) const = default;
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("node", &NodeStacks::node),
+                          field("processes", &NodeStacks::processes)};
+    }
+};
+
+// Returns the answer as lines of a step's output. Slurm keeps lines of the nodes apart if they are
+// short, and a prolog may print others between them.
+[[nodiscard]] std::string answer_lines(const NodeStacks& answer);
+
+// Takes the output of the step's tasks, as it comes.
+class AnswerReader {
+  public:
+    void feed(std::string_view bytes);
+    // Returns what the node has answered, or what is wrong with its answer.
+    [[nodiscard]] base::Result<NodeStacks> answer_of(const std::string& node) const;
+    // The number of nodes whose answers are complete.
+    [[nodiscard]] std::size_t complete() const { return complete_; }
+
+  private:
+    void take(std::string_view line);
+
+    struct Answer {
+        std::string text;
+        bool complete = false;
+    };
+    std::map<std::string, Answer, std::less<>> answers_;
+    std::string rest_;  // of a line
+    std::size_t complete_ = 0;
+};
+
+}  // namespace batchai::visit

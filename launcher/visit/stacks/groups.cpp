@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "visit/stacks/groups.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/text.hpp"
+
+namespace batchai::visit {
+
+namespace {
+
+// Parts of the paths of code that is not the user's own.
+constexpr std::array<std::string_view, 6> folders_of_others{
+    "/site-packages/", "/dist-packages/",      "/lib/python3.",
+    "/lib64/python3.", "/lib/batchai/python/", "/mpi_bridge/python/mpi_bridge/"};
+
+// Functions that stand between what is called and what does it, such as decorators.
+constexpr std::array<std::string_view, 9> wrappers{
+    "wrapper",    "wrapped",  "inner", "decorate_context", "_wrapped_call_impl",
+    "_call_impl", "__call__", "_fn",   "decorated"};
+
+bool is_wrapper(const StackFrame& frame) {
+    return std::find(wrappers.begin(), wrappers.end(), frame.function) != wrappers.end();
+}
+
+bool is_users(const StackFrame& frame) {
+    if (frame.file.starts_with('<') && frame.file != "<string>" && frame.file != "<stdin>")
+        return false;
+    return std::none_of(
+        folders_of_others.begin(), folders_of_others.end(),
+        [&](std::string_view part) { return frame.file.find(part) != std::string::npos; });
+}
+
+std::string_view base_name(std::string_view path) {
+    return path.substr(path.rfind('/') + 1);
+}
+
+std::string place_of(const StackFrame& frame) {
+    const std::string_view file = base_name(frame.file);
+    const std::string line = frame.line == 0 ? "" : fmt::format(":{}", frame.line);
+    if (frame.function == "<module>") return fmt::format("at {}{}", file, line);
+    return fmt::format("at {}{} in {}()", file, line, frame.function);
+}
+
+std::string in_kernel(const KernelThread& thread) {
+    std::string text;
+    if (!thread.call.empty()) text += ", " + thread.call;
+    if (!thread.where.empty()) text += ", in the kernel's " + thread.where;
+    return text;
+}
+
+// What is unusual about the state of a main thread.
+std::string state_text(const KernelThread& thread) {
+    switch (thread.state.empty() ? '?' : thread.state.front()) {
+        case 'D':
+            return "in uninterruptible sleep" + in_kernel(thread);
+        case 'T':
+            return "stopped by a signal";
+        case 't':
+            return "stopped by a debugger";
+        default:
+            return {};
+    }
+}
+
+std::string joined(std::string first, const std::string& second) {
+    if (first.empty()) return second;
+    return second.empty() ? first : first + "; " + second;
+}
+
+std::string where_without_python(const JobProcess& process, const KernelThread& main) {
+    const std::string unusual = state_text(main);
+    if (!unusual.empty()) return unusual;
+    std::string text = main.state == "R" ? "runs" : "waits" + in_kernel(main);
+    if (!process.no_python.empty())
+        text += fmt::format("; no stacks, because {}", process.no_python);
+    return text;
+}
+
+const KernelThread& main_thread(const JobProcess& process) {
+    static const KernelThread unknown;
+    const auto found =
+        std::find_if(process.kernel.begin(), process.kernel.end(),
+                     [&](const KernelThread& thread) { return thread.id == process.process; });
+    return found == process.kernel.end() ? unknown : *found;
+}
+
+// Other threads of a process that hang in the kernel, which Python's stacks do not tell.
+std::string sleeping_threads(const JobProcess& process) {
+    std::string text;
+    for (const KernelThread& thread : process.kernel) {
+        if (thread.id == process.process || thread.state != "D") continue;
+        text =
+            joined(std::move(text), fmt::format("thread {} {}", thread.name, state_text(thread)));
+    }
+    return text;
+}
+
+// The program without its directory, as a shell has it.
+std::string name_of(const JobProcess& process) {
+    const std::string_view first =
+        std::string_view(process.program).substr(0, process.program.find(' '));
+    return std::string(base_name(first));
+}
+
+std::string step_of_ranks(const std::vector<NodeStacks>& nodes) {
+    std::map<std::string, std::set<std::optional<int>>> ranks;
+    for (const NodeStacks& node : nodes) {
+        for (const JobProcess& process : node.processes) {
+            if (process.is_task) ranks[process.step].insert(process.rank);
+        }
+    }
+    // Of several, the one that was started first.
+    const auto order = [](const auto& one) {
+        return std::pair(one.second.size(), -base::number_in<int>(one.first).value_or(0));
+    };
+    const auto most =
+        std::max_element(ranks.begin(), ranks.end(),
+                         [&](const auto& a, const auto& b) { return order(a) < order(b); });
+    return most == ranks.end() ? std::string() : most->first;
+}
+
+class Grouping {
+  public:
+    Grouping(std::string step_of_ranks, std::optional<int> rank)
+        : step_of_ranks_(std::move(step_of_ranks)), rank_(rank) {}
+
+    void add(const std::string& node, const JobProcess& process) {
+        if (rank_ && (process.rank != rank_ || process.step != step_of_ranks_)) return;
+        const auto role = process.is_task ? StackRole::task : StackRole::child;
+        const KernelThread& main = main_thread(process);
+        // A main thread that sleeps in the kernel cannot say where it is.
+        const bool main_is_known = std::any_of(process.python.begin(), process.python.end(),
+                                               [](const PythonThread& one) { return one.main; });
+        if (!main_is_known) add_without_python(node, process, role, main);
+        for (const PythonThread& thread : process.python) {
+            std::string where = place_text(thread.frames);
+            if (thread.main)
+                where =
+                    joined(joined(std::move(where), state_text(main)), sleeping_threads(process));
+            else if (!thread.name.empty())
+                where += fmt::format(" (thread {})", thread.name);
+            add(node, process, thread.main ? role : StackRole::thread, std::move(where),
+                thread.frames);
+        }
+    }
+
+    [[nodiscard]] std::vector<StackGroup> groups() && {
+        std::vector<StackGroup> out;
+        for (auto& [key, group] : groups_) {
+            std::stable_sort(group.members.begin(), group.members.end(),
+                             [](const auto& a, const auto& b) { return a.rank < b.rank; });
+            out.push_back(std::move(group));
+        }
+        std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
+            return std::tuple(a.role, -static_cast<long>(a.members.size()),
+                              a.members.front().rank) <
+                   std::tuple(b.role, -static_cast<long>(b.members.size()), b.members.front().rank);
+        });
+        return out;
+    }
+
+  private:
+    void add_without_python(const std::string& node, const JobProcess& process, StackRole role,
+                            const KernelThread& main) {
+        add(node, process, role,
+            joined(fmt::format("{} {}", name_of(process), where_without_python(process, main)),
+                   sleeping_threads(process)),
+            {});
+    }
+
+    void add(const std::string& node, const JobProcess& process, StackRole role, std::string where,
+             const std::vector<StackFrame>& frames) {
+        std::string step = process.step == step_of_ranks_ ? std::string() : process.step;
+        std::string key = fmt::format("{} {} {}", static_cast<int>(role), step, where);
+        for (const StackFrame& frame : frames)
+            key += fmt::format("\n{}:{}:{}", frame.file, frame.line, frame.function);
+        StackGroup& group = groups_[key];
+        group.role = role;
+        group.step = std::move(step);
+        group.where = std::move(where);
+        group.frames = frames;
+        group.members.push_back({.rank = process.rank, .node = node, .process = process.process});
+    }
+
+    std::string step_of_ranks_;
+    std::optional<int> rank_;
+    std::map<std::string, StackGroup> groups_;
+};
+
+// What the ranks of mpi_bridge tell together.
+class Bridges {
+  public:
+    explicit Bridges(const std::vector<NodeStacks>& nodes) {
+        const std::string step = step_of_ranks(nodes);
+        for (const NodeStacks& node : nodes) {
+            for (const JobProcess& process : node.processes) {
+                if (process.bridge && process.step == step) add(*process.bridge);
+            }
+        }
+    }
+
+    // The ones that have been open longest come first.
+    [[nodiscard]] std::string operations_text() const {
+        std::vector<const Operation*> operations;
+        for (const auto& [key, operation] : operations_)
+            operations.push_back(&operation);
+        std::stable_sort(operations.begin(), operations.end(),
+                         [](const auto* a, const auto* b) { return a->seconds > b->seconds; });
+        std::string text;
+        for (std::size_t i = 0; i < operations.size() && i < most_operations; ++i)
+            text += text_of(*operations[i]);
+        if (operations.size() > most_operations)
+            text += fmt::format("mpi_bridge: and {} more\n", operations.size() - most_operations);
+        return text;
+    }
+
+    [[nodiscard]] std::string waits_text() const {
+        // Those who wait for the same ranks, directly or by way of others, are named together.
+        std::map<std::set<int>, std::set<int>> waiters_by_culprits;
+        for (const auto& [rank, awaited] : waits_)
+            waiters_by_culprits[culprits_of(rank)].insert(rank);
+        std::string text;
+        for (const auto& [culprits, waiters] : waiters_by_culprits)
+            text += waits_text(waiters, culprits);
+        return text;
+    }
+
+  private:
+    static constexpr std::size_t most_operations = 5;
+
+    struct Operation {
+        const OpenOperation* what = nullptr;
+        std::int64_t seconds = 0;
+        std::set<int> ranks;
+    };
+
+    static std::vector<int> list(const std::set<int>& ranks) {
+        return {ranks.begin(), ranks.end()};
+    }
+    static std::string ranks_text(const std::vector<int>& ranks) {
+        return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", number_list(ranks));
+    }
+
+    void add(const BridgeState& state) {
+        ranks_.insert(state.rank);
+        if (!state.waits_for.empty()) waits_[state.rank] = state.waits_for;
+        for (const OpenOperation& open : state.operations) {
+            if (open.kind == "join") {
+                joined_.insert(state.rank);
+                continue;
+            }
+            Operation& operation = operations_[{open.process_set, open.kind, open.name}];
+            operation.what = &open;
+            operation.seconds = std::max(operation.seconds, open.seconds);
+            operation.ranks.insert(state.rank);
+        }
+    }
+
+    // The ranks that it waits for, or that those wait for, which wait for nobody.
+    [[nodiscard]] std::set<int> culprits_of(int rank) const {
+        std::set<int> culprits;
+        std::set<int> seen{rank};
+        std::vector<int> left{rank};
+        while (!left.empty()) {
+            const auto waits = waits_.find(left.back());
+            if (waits == waits_.end()) culprits.insert(left.back());
+            left.pop_back();
+            if (waits == waits_.end()) continue;
+            for (const int next : waits->second) {
+                if (seen.insert(next).second) left.push_back(next);
+            }
+        }
+        return culprits;
+    }
+
+    [[nodiscard]] std::string waits_text(const std::set<int>& waiters,
+                                         const std::set<int>& culprits) const {
+        const std::string waiting = fmt::format("mpi_bridge: {} {}", ranks_text(list(waiters)),
+                                                waiters.size() == 1 ? "waits" : "wait");
+        if (culprits.empty()) return waiting + " for each other\n";
+        std::vector<int> without_process;
+        std::set_difference(culprits.begin(), culprits.end(), ranks_.begin(), ranks_.end(),
+                            std::back_inserter(without_process));
+        if (!without_process.empty())
+            return fmt::format("{} for {}, of which no process was found\n", waiting,
+                               ranks_text(without_process));
+        return fmt::format("{} for {}, which {} for nobody\n", waiting, ranks_text(list(culprits)),
+                           culprits.size() == 1 ? "waits" : "wait");
+    }
+
+    [[nodiscard]] std::string text_of(const Operation& operation) const {
+        std::string text =
+            fmt::format("mpi_bridge: {} {} has been open for {} s on {}", operation.what->kind,
+                        operation.what->name, operation.seconds, ranks_text(list(operation.ranks)));
+        if (operation.what->process_set != 0)
+            return text + fmt::format(", in process set {}\n", operation.what->process_set);
+        // A rank that waits for others in a message may have had no time to show its operations.
+        std::vector<int> missing;
+        for (const int rank : ranks_) {
+            if (!operation.ranks.contains(rank) && !joined_.contains(rank) &&
+                !waits_.contains(rank))
+                missing.push_back(rank);
+        }
+        if (missing.empty()) return text + '\n';
+        return text + fmt::format("; {} {} not submitted it, or did so less than 2 s ago\n",
+                                  ranks_text(missing), missing.size() == 1 ? "has" : "have");
+    }
+
+    std::set<int> ranks_;
+    std::set<int> joined_;
+    std::map<int, std::vector<int>> waits_;  // of a rank, for which ranks
+    std::map<std::tuple<int, std::string, std::string>, Operation> operations_;
+};
+
+std::string who(const StackGroup& group) {
+    std::vector<int> ranks;
+    std::vector<std::string> nodes;
+    for (const StackMember& member : group.members) {
+        if (member.rank && (ranks.empty() || ranks.back() != *member.rank))
+            ranks.push_back(*member.rank);
+        if (std::find(nodes.begin(), nodes.end(), member.node) == nodes.end())
+            nodes.push_back(member.node);
+    }
+    constexpr std::size_t most_nodes = 4;
+    const std::string on = nodes.size() > most_nodes ? fmt::format("{} nodes", nodes.size())
+                                                     : fmt::format("{}", fmt::join(nodes, ", "));
+    const std::size_t count = group.members.size();
+    std::string whose = ranks.empty() ? std::string("without a rank")
+                                      : fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks",
+                                                    number_list(ranks));
+    if (!group.step.empty()) whose += fmt::format(" of step {}", group.step);
+    if (group.role == StackRole::task) return fmt::format("{} on {}", whose, on);
+    std::string what;
+    if (group.role == StackRole::child)
+        what = count == 1 ? fmt::format("process {}", group.members.front().process)
+                          : fmt::format("{} processes", count);
+    else
+        what = count == 1 ? std::string("a thread") : fmt::format("{} threads", count);
+    return fmt::format("{} {}{} on {}", what, ranks.empty() ? "" : "of ", whose, on);
+}
+
+}  // namespace
+
+std::string place_text(const std::vector<StackFrame>& frames) {
+    if (frames.empty()) return "runs no Python code";
+    const auto users = std::find_if(frames.begin(), frames.end(), is_users);
+    if (users == frames.end() || users == frames.begin())
+        return place_of(users == frames.end() ? frames.front() : *users);
+    auto called = std::prev(users);
+    while (called != frames.begin() && is_wrapper(*called))
+        --called;
+    return fmt::format("in {}(), called {}", called->function, place_of(*users));
+}
+
+std::string number_list(const std::vector<int>& numbers) {
+    std::string text;
+    for (auto at = numbers.begin(); at != numbers.end();) {
+        auto last = at;
+        while (std::next(last) != numbers.end() && *std::next(last) == *last + 1)
+            ++last;
+        text += text.empty() ? "" : ", ";
+        text += last == at ? fmt::format("{}", *at) : fmt::format("{}-{}", *at, *last);
+        at = std::next(last);
+    }
+    return text;
+}
+
+std::string bridge_text(const std::vector<NodeStacks>& nodes) {
+    const Bridges bridges(nodes);
+    return bridges.operations_text() + bridges.waits_text();
+}
+
+std::vector<StackGroup> stack_groups(const std::vector<NodeStacks>& nodes,
+                                     std::optional<int> rank) {
+    Grouping grouping(step_of_ranks(nodes), rank);
+    for (const NodeStacks& node : nodes) {
+        for (const JobProcess& process : node.processes)
+            grouping.add(node.node, process);
+    }
+    return std::move(grouping).groups();
+}
+
+std::string stacks_text(const std::vector<StackGroup>& groups) {
+    std::string text;
+    for (const StackGroup& group : groups) {
+        if (!text.empty()) text += '\n';
+        text += fmt::format("{}: {}\n", who(group), group.where);
+        for (const StackFrame& frame : group.frames)
+            text += fmt::format("    {}:{} in {}\n", frame.file, frame.line, frame.function);
+    }
+    return text;
+}
+
+}  // namespace batchai::visit

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "visit/stacks/answer.hpp"
+
+// What `job stacks` shows: processes and threads that are at the same place stand together. Pure.
+namespace batchai::visit {
+
+enum class StackRole {
+    task,    // the main thread of a rank
+    child,   // the main thread of a process that a rank has started, such as a data loader's worker
+    thread,  // another thread of Python
+};
+constexpr auto json_words(StackRole /*type*/) {
+    return std::array{std::pair{std::string_view("task"), StackRole::task},
+                      std::pair{std::string_view("child"), StackRole::child},
+                      std::pair{std::string_view("thread"), StackRole::thread}};
+}
+
+struct StackMember {
+    std::optional<int> rank;
+    std::string node;
+    int process = 0;
+
+    bool operator==(const StackMember&) const = default;
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("rank", &StackMember::rank), field("node", &StackMember::node),
+                          field("process", &StackMember::process)};
+    }
+};
+
+struct StackGroup {
+    StackRole role = StackRole::task;
+    std::string step;                  // Slurm's number; empty: that of the job's ranks
+    std::vector<StackMember> members;  // by rank
+    // In one line, such as "in all_reduce(), called at train.py:88 in step()".
+    std::string where;
+    std::vector<StackFrame> frames;
+
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("role", &StackGroup::role), field("step", &StackGroup::step),
+                          field("members", &StackGroup::members),
+                          field("where", &StackGroup::where), field("frames", &StackGroup::frames)};
+    }
+};
+
+// Returns the groups: tasks first, then children, then threads; the larger ones first. With `rank`
+// only what belongs to that rank. The step with the most ranks is that of the job.
+[[nodiscard]] std::vector<StackGroup> stack_groups(const std::vector<NodeStacks>& nodes,
+                                                   std::optional<int> rank = {});
+
+// Says where a thread is that has these frames: the innermost place in code of the user's own, as
+// opposed to that of Python and of installed packages, and what is called there.
+[[nodiscard]] std::string place_text(const std::vector<StackFrame>& frames);
+
+// Says, in lines, which operations of mpi_bridge are open on some ranks and not on others, and
+// which ranks are waited for and wait for nobody themselves. `nodes` has all nodes of the job.
+// Empty if there is nothing to say.
+[[nodiscard]] std::string bridge_text(const std::vector<NodeStacks>& nodes);
+
+// Returns "0-2, 5".
+[[nodiscard]] std::string number_list(const std::vector<int>& numbers);
+
+// Returns the groups for people to read.
+[[nodiscard]] std::string stacks_text(const std::vector<StackGroup>& groups);
+
+}  // namespace batchai::visit

@@ -1,0 +1,167 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-or-later
+# `batchai job stacks`: jobs that stand still for reasons that are known here, and what it says of them.
+# A rank in a container is in inject.bats.
+
+bats_require_minimum_version 1.5.0
+load lib
+
+setup() { make_home "stacks-$BATS_TEST_NUMBER"; }
+
+teardown() {
+    # A child that the kernel keeps from its parent is not found by Slurm when the parent is killed.
+    # shellcheck disable=SC2016 # for the inner shell
+    as_user sh -c 'for fifo in "$1"/fifo-*; do [ ! -p "$fifo" ] || : <> "$fifo"; done' end "$HOME_DIR"
+    cancel_jobs
+    wait_until 30 nothing_is_queued
+    wait_until 15 nodes_are_clean h1 h2 h3 h4
+    remove_home
+}
+
+# hangs NAME NODES RANKS SCRIPT [MORE]: a job whose ranks run a script of this suite, with Python and the
+# test's frameworks. Returns when each rank has said that it is there.
+hangs() {
+    local script=$4
+    write_home "$script" < "$SOURCE/tests/integration/stacks/$script"
+    jq -n --arg home "$HOME_DIR" --arg command "exec $PYTHON $HOME_DIR/$script" --argjson nodes "$2" \
+        --argjson ranks "$3" --argjson more "${5:-{\}}" '{properties: ({nodeCount: $nodes,
+            stdOutErrPathPrefix: ($home + "/logs"), environmentVariables: [
+                {name: "OMP_NUM_THREADS", value: "1"}, {name: "PYTHONDONTWRITEBYTECODE", value: "1"},
+                {name: "MARKS", value: $home}],
+            customMpiSettings: {commandLine: $command, processCount: $ranks}} + $more)}' | write_home "$1.json"
+    create "$1"
+    wait_until 120 are_there "$3"
+}
+are_there() { [[ $(as_user find "$HOME_DIR" -maxdepth 1 -name 'there-*' | wc -l) -eq $1 ]]; }
+
+# says TEXT: a line of what was printed begins with it.
+says() {
+    grep -qF -- "$1" <<< "$output" || {
+        printf 'not said: %s\nof:\n%s\n' "$1" "$output" >&2
+        return 1
+    }
+}
+
+no_step_of_stacks() { prints_nothing lines_like batchai-stacks as_user squeue -h -s -o %j; }
+
+# line_of SCRIPT TEXT: the number of the line that has the text.
+line_of() { grep -nF -- "$2" "$SOURCE/tests/integration/stacks/$1" | head -n 1 | cut -d: -f1; }
+
+# Breaks when a rank is not asked, is said to be on another node, or stands with those that are elsewhere.
+@test "the rank that is elsewhere is named, with its node and line" {
+    hangs apart 2 4 apart.py
+    run -0 --separate-stderr batchai job stacks apart
+    says "ranks 0-2 on h1, h2: in all_reduce(), called at apart.py:$(line_of apart.py 'dist.all_reduce(') in step()"
+    says "rank 3 on h2: at apart.py:$(line_of apart.py 'queue.read()') in load()"
+    says "    $HOME_DIR/apart.py:$(line_of apart.py 'queue.read()') in load"
+    # The same again, as values, and of one rank or node.
+    run -0 --separate-stderr batchai job stacks apart --output json
+    run -0 jq -c '[.groups[] | select(.role == "task") | {ranks: [.members[].rank], where}]' <<< "$output"
+    says '{"ranks":[0,1,2],"where":"in all_reduce()'
+    says '{"ranks":[3],"where":"at apart.py:'
+    run -0 --separate-stderr batchai job stacks apart --rank 3
+    [[ $output == *"rank 3 on h2: "* && $output != *all_reduce* ]]
+    run -0 --separate-stderr batchai job stacks apart --node h1
+    [[ $output == *"ranks 0-1 on h1: "* && $output != *h2* ]]
+    # Who asks leaves nothing behind, and harms nobody.
+    run -0 batchai job show --name apart --query executionState --output tsv
+    [[ $output == running ]]
+    wait_until 60 no_step_of_stacks
+    run -5 batchai job stacks apart --rank 9
+    [[ $output == *"found no process of rank 9"* ]]
+    run -2 batchai job stacks apart --rank 1 --node h1
+    run -5 batchai job stacks apart --node h9
+}
+
+# Breaks when the rank that has not come is not named, by the engine's operations or by a blocking call.
+@test "mpi_bridge says which operation is open, and who has not come" {
+    hangs open 2 4 bridge.py "$(jq -n --arg path "$PREFIX/lib/batchai/python" --arg home "$HOME_DIR" \
+        '{environmentVariables: [{name: "PYTHONPATH", value: $path}, {name: "MARKS", value: $home}]}')"
+    wait_until 30 stacks_say open ' s on ranks 0, 2-3; rank 1 has not submitted it, or did so less than 2 s ago'
+    run -0 --separate-stderr batchai job stacks open
+    echo "$output"
+    [[ $output == *$'\n\nmpi_bridge: allreduce "gradient" has been open for '*" on ranks 0, 2-3; rank 1 has not"* ]]
+    as_user touch "$HOME_DIR/go"
+    wait_until 30 stacks_say open 'mpi_bridge: ranks 0, 2-3 wait for rank 1, which waits for nobody'
+    run -0 --separate-stderr batchai job stacks open
+    echo "$output"
+    [[ $output != *"has been open"* ]]
+    says "rank 1 on h1: at bridge.py:$(line_of bridge.py 'time.sleep(3000)') in be_late()"
+}
+
+# Breaks when one of these ways to stand still is not told from the others.
+@test "nine ranks that stand still in nine ways are told apart" {
+    hangs ways 3 9 ways.py
+    run -0 --separate-stderr batchai job stacks ways --threads
+    echo "$output"
+    says "rank 0 on h1: at ways.py:$(line_of ways.py 'lock.acquire()') in take_lock()"
+    says "a thread of rank 0 on h1: at ways.py:$(line_of ways.py 'time.sleep(3000)') in hold_lock()"
+    says "rank 1 on h1: at ways.py:$(line_of ways.py 'os.write(writer') in fill_pipe()"
+    says "rank 2 on h1: ${PYTHON##*/} stopped by a signal"
+    says "rank 3 on h2: in get(), called at ways.py:$(line_of ways.py 'from_worker.get()') in wait_for_worker()"
+    # Python may be at the line of the loop or in it.
+    grep -E "^rank 4 on h2: at ways.py:[0-9]+ in spin\(\)$" <<< "$output"
+    says "rank 5 on h2: in join(), called at ways.py:$(line_of ways.py 'worker.join()') in wait_for_thread()"
+    says "a thread of rank 5 on h2: in wait(), called at ways.py:$(line_of ways.py 'never.wait()') in work()"
+    says "rank 6 on h3: in wait(), called at ways.py:$(line_of ways.py '.wait()  # for sleep') in wait_for_program()"
+    grep -E "^process [0-9]+ of rank 6 on h3: sleep waits, in the kernel's " <<< "$output"
+    says "rank 7 on h3: in accept(), called at ways.py:$(line_of ways.py 'server.accept()') in serve()"
+    says "rank 8 on h3: ${PYTHON##*/} in uninterruptible sleep, in the kernel's "
+}
+
+# Breaks when a rank can be asked only if it has imported a framework of ours, or a program of C is not named.
+@test "programs of C, and jobs that do not want it, are told by what the kernel says" {
+    write_mpi_job plain.json 2 "exec sleep 600"
+    run -0 batchai job create --name plain -f plain.json -o none
+    wait_until 60 stacks_say plain "ranks 0-1 on h1, h2: sleep waits, in the kernel's "
+    as_user scancel --me
+    wait_until 30 nothing_is_queued
+    as_user rm -f "$HOME_DIR"/there-*
+    hangs without 1 1 ways.py '{"environmentVariables": [{"name": "BATCHAI_STACKS", "value": "0"},
+        {"name": "MARKS", "value": "'"$HOME_DIR"'"}]}'
+    run -0 --separate-stderr batchai job stacks without
+    says "rank 0 on h1: python"
+    [[ $output != *ways.py:* ]]
+}
+stacks_say() { batchai job stacks "$1" | grep -F -- "$2"; }
+
+# Breaks when what a user has set for Python is lost, or another sitecustomize no longer runs.
+@test "the user's PYTHONPATH and sitecustomize stay as they are" {
+    as_user mkdir "$HOME_DIR/mine"
+    write_home mine/sitecustomize.py <<< 'print("mine runs")'
+    write_home mine/theirs.py <<< 'print("and is found")'
+    write_mpi_job path.json 1 "exec /usr/bin/python3 -c 'import os, theirs; print(os.environ[\"PYTHONPATH\"])'" \
+        '{"environmentVariables": [{"name": "PYTHONPATH", "value": "'"$HOME_DIR"'/mine:/nowhere"}]}'
+    run -0 batchai job create --name path -f path.json -o none
+    run -0 batchai job wait --name path
+    run -0 output_of path
+    echo "$output"
+    [[ $output == *$'\nmine runs\nand is found\n'*"/mpi_bridge/hook:$HOME_DIR/mine:/nowhere" ]]
+}
+
+# Breaks when a node that does not answer takes the answers of the others with it, or is not named.
+@test "a node that does not answer is named, and the others are shown" {
+    hangs dead 2 2 ways.py
+    as_root_on h2 pkill -STOP -x slurmd
+    run batchai job stacks dead
+    as_root_on h2 pkill -CONT -x slurmd
+    echo "$status $output"
+    [[ $status -eq 1 && $output == *"rank 0 on h1: "* && $output != *"on h2"* && $output == *"warning: h2: has not answered"* ]]
+    wait_until 60 no_step_of_stacks
+    run -0 --separate-stderr batchai job stacks dead
+    says "rank 1 on h2: "
+}
+
+# Breaks when it says nothing, or something else, of a job that has no ranks.
+@test "what cannot be shown is said" {
+    run -2 batchai job stacks
+    write_mpi_job over.json 1 true
+    run -0 batchai job create --name over -f over.json -o none
+    batchai job wait --name over
+    run -1 batchai job stacks over
+    echo "$output"
+    [[ $output == *"over: the job is not running"*succeeded* ]]
+    run -5 batchai job stacks nobody
+    echo "$output"
+    [[ $output == *"there is no job"* ]]
+}
