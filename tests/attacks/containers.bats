@@ -39,7 +39,7 @@ while True:
     as_root_on h1 install -d -o bob /tmp/of-bob
     "$MINICLUSTER" exec --user bob --host h1 -- timeout 170 python3 -c "$loop" /tmp/of-bob 3>&- &
     echo $! > "$BATS_TEST_TMPDIR/renamer"
-    wait_until 20 is_renaming
+    wait_until 60 is_renaming
 }
 
 is_renaming() { as_root_on h1 pgrep -u bob python3 > /dev/null; }

@@ -66,7 +66,7 @@ the_job_failed_with() {
 @test "bob cannot have alice append to her own file through a link in a directory of his" {
     as_user chmod 755 /home/alice "$home"
     as_bob sbatch --quiet --nodes=4 --exclusive --output=/dev/null --wrap 'sleep 300'
-    wait_until 30 nodes_idle 0
+    wait_until 60 nodes_idle 0
     create
     local logs
     logs=$(where_of_job)

@@ -49,7 +49,7 @@ no_process_of() { prints_nothing as_root_on "$1" bash -c 'pgrep -u "$0" || [[ $?
     # All of his own but this shell: with hidepid, he would not find the one.
     step_of_bob bash -c 'kill -STOP -- -1'
     ((SECONDS - begin < 20))
-    wait_until 10 no_process_of h1 bob
+    wait_until 60 no_process_of h1 bob
     run step_of_alice echo alice runs
     echo "$output"
     [[ $status -eq 0 && $output == *"alice runs"* ]]
@@ -63,7 +63,7 @@ no_process_of() { prints_nothing as_root_on "$1" bash -c 'pgrep -u "$0" || [[ $?
         'trap \"exit 0\" TERM; kill -STOP -- -1; touch $share/began; sleep 300 & wait'" \
         > "$BATS_TEST_TMPDIR/id"
     id=$(< "$BATS_TEST_TMPDIR/id")
-    wait_until 30 as_root_on login test -e "$share/began"
+    wait_until 60 as_root_on login test -e "$share/began"
     as_bob scancel "$id"
     # KillWait is 5 s; root's part of the step 10.
     wait_until 60 nothing_is_queued
@@ -81,7 +81,7 @@ no_process_of() { prints_nothing as_root_on "$1" bash -c 'pgrep -u "$0" || [[ $?
         # What she left is hers, nothing of it is in his, and the clean-up finds it.
         run as_root_on h1 bash -c "stat -c '%U %a' $alice_root.*"
         [[ $output == "alice 700" ]]
-        wait_until 15 as_root_on h1 bash -c "! ls -d $alice_root.*/*"
+        wait_until 60 as_root_on h1 bash -c "! ls -d $alice_root.*/*"
         run as_root_on h1 bash -c "find $alice_root/ -mindepth 1 | head -3; ls /etc/by-job /home/bob/by-job"
         [[ $output != *by-job/* ]]
         as_root_on h1 rm -rf "$alice_root"
@@ -107,18 +107,18 @@ JSON
     run as_bob srun -w h1 --job-json="$share/boxed.json" sh -c 'sleep 1; echo ran'
     echo "$output"
     [[ $status -eq 0 && $output == *ran* ]]
-    wait_until 15 no_process_of h1 bob
+    wait_until 60 no_process_of h1 bob
 }
 
 # Breaks when the epilog waits for a lock or a process of the user's.
 @test "bob cannot hold the epilog with the lock of his own directory" {
     step_of_bob true
-    wait_until 20 nodes_idle 4
+    wait_until 60 nodes_idle 4
     # What a step leaves behind would not outlive it under proctrack/cgroup, so bob takes the lock
     # from a login session on the node, while his step runs.
     as_bob rm -f "$share/step-runs" "$share/lock-is-held"
     step_of_bob bash -c "touch $share/step-runs; until [[ -e $share/lock-is-held ]]; do sleep 0.1; done" 3>&- &
-    wait_until 30 as_root_on login test -e "$share/step-runs"
+    wait_until 60 as_root_on login test -e "$share/step-runs"
     as_bob_on h1 setsid -f flock "$bob_root" bash -c "touch $share/lock-is-held; exec sleep 120" \
         < /dev/null > /dev/null 2>&1 3>&-
     wait "$!"
@@ -127,7 +127,7 @@ JSON
     no_node_is_drained
     # The clean-up waits for the lock in a process of bob's, and then does its work.
     as_root_on h1 pkill -u bob -x sleep
-    wait_until 15 prints_nothing as_root_on h1 find "$bob_root" -mindepth 1
+    wait_until 60 prints_nothing as_root_on h1 find "$bob_root" -mindepth 1
 }
 
 # Breaks when a job that has nothing to do with batchai pays for it, or root trusts a user's files.

@@ -18,7 +18,7 @@ JSON
 
 teardown() {
     cancel_jobs
-    wait_until 30 nothing_is_queued
+    wait_until 60 nothing_is_queued
     as_root_on login rm -rf /etc/batchai/health-attack.d
     [[ ! -v server_host ]] || as_root_on "$server_host" sh -c 'kill "$(cat /tmp/bobs-server.pid)"; rm /tmp/bobs-server.pid'
     has_ipv6 1
@@ -62,7 +62,7 @@ server.bind((\"::1\", 7107))
 server.listen()
 open(\"/tmp/bob-listens\", \"w\").close()
 while True: server.accept()[0].close()" < /dev/null > /dev/null 2>&1 3>&- 4>&- & echo $! > /tmp/bobs-server.pid'
-    wait_until 10 as_root_on login test -e /tmp/bob-listens
+    wait_until 60 as_root_on login test -e /tmp/bob-listens
     as_root_on login rm /tmp/bob-listens
     run timeout 30 "$MINICLUSTER" exec -- bash -c 'cd "$1" && BATCHAI_HOME=$1/records "$2" job port job 7107:7106' \
         port "$HOME_DIR" "$PREFIX/bin/batchai"
@@ -90,7 +90,7 @@ for _ in range(200):
     connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])), 10)
     connection.sendall(b"GET /bob-was-here HTTP/1.0\r\n\r\n")
     connection.close()' "$(port_of)" || true
-    wait_until 20 says port.err "was refused"
+    wait_until 60 says port.err "was refused"
     run as_user cat "$HOME_DIR/server.err" "$HOME_DIR/server.out"
     echo "$output"
     [[ $output == */page* && $output != *bob-was-here* ]]
@@ -106,7 +106,7 @@ for _ in range(200):
     "$MINICLUSTER" exec --user bob --host "$server_host" -- sh -c 'cd /tmp
         setsid python3 -m http.server --bind 127.0.0.1 7107 < /dev/null > /dev/null 2>&1 3>&- 4>&- &
         echo $! > /tmp/bobs-server.pid'
-    wait_until 20 as_root_on "$server_host" python3 -c 'import socket; socket.create_connection(("127.0.0.1", 7107))'
+    wait_until 60 as_root_on "$server_host" python3 -c 'import socket; socket.create_connection(("127.0.0.1", 7107))'
     in_background port job port job 0:7107
     wait_until 40 says port.err "belongs to another user"
     run as_user python3 -c "$ask" "$(port_of)"

@@ -55,7 +55,7 @@ slurm_has_nothing() {
     local id
     id=$(with_key sbatch --parsable -o "$share/batch.txt" --job-json="$share/job.json" \
         --wrap='env; srun env; batchai run')
-    wait_until 30 as_user grep -q '^BATCHAI_SANDBOX=' "$share/batch.txt"
+    wait_until 60 as_user grep -q '^BATCHAI_SANDBOX=' "$share/batch.txt"
     slurm_has_nothing "$id"
     wait_until 60 job_is "$id" COMPLETED
     run as_user cat "$share/batch.txt"
@@ -77,7 +77,7 @@ slurm_has_nothing() {
 @test "job create leaves the key out of Slurm's files, from the environment and the option" {
     local id
     id=$(with_key batchai job create --name from-variable -f "$share/job.json" --query slurmJobId -o tsv)
-    wait_until 30 as_root_on login sh -c "ls /var/lib/slurm/slurmctld/hash.*/job.$id/environment"
+    wait_until 60 as_root_on login sh -c "ls /var/lib/slurm/slurmctld/hash.*/job.$id/environment"
     slurm_has_nothing "$id"
     as_user sh -c "umask 077; echo '$key' > $share/key"
     run --separate-stderr as_user env "BATCHAI_HOME=$share/records" "$PREFIX/bin/batchai" job create --name from-file \
@@ -85,7 +85,7 @@ slurm_has_nothing() {
         --query slurmJobId -o tsv
     echo "$output"
     [[ $status -eq 0 ]]
-    wait_until 30 as_root_on login sh -c "ls /var/lib/slurm/slurmctld/hash.*/job.$output/environment"
+    wait_until 60 as_root_on login sh -c "ls /var/lib/slurm/slurmctld/hash.*/job.$output/environment"
     slurm_has_nothing "$output"
 }
 
@@ -96,7 +96,7 @@ slurm_has_nothing() {
         "AZURE_BATCHAI_STORAGE_KEY=$key" batchai job create --name slow -f "$share/job.json" \
         --storage-account-name site --storage-account-key "$key" --output none &
     # Root, who sees what others see where there is no hidepid.
-    wait_until 30 as_root_on login pgrep -u alice -x sbatch
+    wait_until 60 as_root_on login pgrep -u alice -x sbatch
     processes=$(as_root_on login ps axww -o user,args)
     echo "$processes"
     [[ $processes == *"batchai job create --name slow"*"--storage-account-key xxxx"* ]]

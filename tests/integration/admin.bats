@@ -33,8 +33,8 @@ teardown() {
         ! sinfo -h -N -n h4 -t drain -o %N | grep -q . || scontrol update NodeName=h4 State=RESUME'
     reset_site
     cancel_jobs
-    wait_until 30 nothing_is_queued
-    wait_until 30 nodes_idle 4
+    wait_until 60 nothing_is_queued
+    wait_until 60 nodes_idle 4
 }
 
 teardown_file() {
@@ -80,7 +80,7 @@ plugstack() {
     [[ $output == *'h1, h2, h3, h4: the clocks agree'* ]]
     # shellcheck disable=SC2154 # run sets it
     [[ $stderr == *'checking 4 nodes of the partition main'* ]]
-    wait_until 30 nothing_is_queued
+    wait_until 60 nothing_is_queued
     # Nothing is left of the reports.
     prints_nothing as_user find "$HOME_DIR/records" -mindepth 1
 }
@@ -245,23 +245,27 @@ assert found["proc.tracking"]["severity"] == "warning" and found["proc.tracking"
     grep -E '^ok +nodes\.answer +h1, h2: ' <<< "$report"
 }
 
+one_is_used() { as_user sinfo -h -N -n h1 -p main -o %T | grep -q mixed; }
+check_is_queued() { as_user squeue -h -o %j | grep -q batchai-check; }
+
 @test "an interrupt leaves neither a job nor a directory" {
     # A step cannot start while another has the memory of the node.
     as_user sbatch -w h1 --mem=8160 --wrap 'sleep 60' -o /dev/null
-    wait_until 30 lines_like mixed as_user sinfo -h -N -n h1 -p main -o %T
-    batchai admin check --nodes h1 &
-    wait_until 20 lines_like batchai-check as_user squeue -h -o %j
+    wait_until 60 one_is_used
+    batchai admin check --nodes h1 3>&- &
+    wait_until 60 check_is_queued
     as_user pkill -INT -f 'admin check --nodes h1'
-    run wait $!
-    [[ $status -ne 0 ]]
-    wait_until 20 prints_nothing lines_like batchai-check as_user squeue -h -o %j
+    local code=0
+    wait $! || code=$?
+    [[ $code -ne 0 ]]
+    wait_until 60 prints_nothing lines_like batchai-check as_user squeue -h -o %j
     prints_nothing as_user find "$HOME_DIR/records" -mindepth 1
 }
 
 @test "nodes that are busy are not waited for" {
     local job
     job=$(as_user sbatch --parsable -N4 --exclusive --wrap 'sleep 60' -o /dev/null)
-    wait_until 30 job_is "$job" RUNNING
+    wait_until 60 job_is "$job" RUNNING
     finds unknown nodes.answer 'cannot be asked now: it is allocated' --cluster
 }
 

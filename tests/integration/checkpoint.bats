@@ -74,9 +74,10 @@ record_of() {
 # Breaks when a notice is lost that comes before the ranks, or blames the preparation.
 @test "a notice that comes during the preparation ends the attempt before its ranks" {
     job_that_runs 'echo done' '{"on": ["timeout"]}' | told_by USR1 PT1M |
-        prepared_by "touch $HOME_DIR/preparing; sleep 4" | submit early
+        prepared_by "touch $HOME_DIR/preparing; until [ -e $HOME_DIR/told ]; do sleep 0.2; done; sleep 4" | submit early
     wait_until 60 as_user test -e "$HOME_DIR/preparing"
     noticed early
+    as_user touch "$HOME_DIR/told"
     goes_on early
     run -0 batchai job wait --name early
     run -0 attempts early

@@ -14,7 +14,7 @@ setup() {
 teardown() {
     cancel_jobs
     # A job that is ending still writes its record.
-    wait_until 30 nothing_is_queued
+    wait_until 60 nothing_is_queued
     remove_home
 }
 
@@ -61,7 +61,7 @@ no_records() { prints_nothing as_user find "$HOME_DIR" -name records; }
     [[ $output == '"STANDARD_NC6"' ]]
     # shellcheck disable=SC2154 # bats' run --separate-stderr sets it
     [[ $stderr == *"--generate-ssh-keys has no effect"* ]]
-    wait_until 20 nodes_idle 4
+    wait_until 60 nodes_idle 4
     run -0 batchai cluster show --name nc6 --output table
     [[ ${lines[2]} =~ ^nc6\ .*\ steady\ +3\ +0\ +0\ +0\ +0$ ]]
     batchai cluster resize --name nc6 --target 0
@@ -163,7 +163,7 @@ no_records() { prints_nothing as_user find "$HOME_DIR" -name records; }
 @test "an interrupt ends the stream and leaves the job running" {
     write_job long.json 'echo started; sleep 300'
     create long long.json
-    wait_until 30 state_is long running
+    wait_until 60 state_is long running
     wait_until 60 as_user grep -rqx --include=stdout.txt started "$HOME_DIR/records/storage"
     run -0 as_user bash -c "BATCHAI_HOME=$HOME_DIR/records timeout --preserve-status -s INT 8 \
         $PREFIX/bin/batchai job file stream -j long -f stdout.txt 2>/dev/null"
@@ -175,7 +175,7 @@ no_records() { prints_nothing as_user find "$HOME_DIR" -name records; }
 @test "a terminated job has failed, was terminated by the user and has no exit code" {
     write_job long.json 'sleep 300'
     create long long.json
-    wait_until 30 state_is long running
+    wait_until 60 state_is long running
     batchai job terminate --name long --yes
     run -0 batchai job show --name long --query '[executionState, executionInfo.errors[0].code, executionInfo.exitCode]' -o tsv
     [[ $output == $'failed\nJobTerminated\nNone' ]]
@@ -189,7 +189,7 @@ no_records() { prints_nothing as_user find "$HOME_DIR" -name records; }
     write_job all.json 'sleep 300' 4
     create first all.json
     create second all.json
-    wait_until 30 state_is first running
+    wait_until 60 state_is first running
     # Slurm names its reason only at its next look at the queue.
     reason() { [[ $(batchai job show -n second --query pendingReason.reason -o tsv) == @(Resources|Priority) ]]; }
     wait_until 60 reason
@@ -204,7 +204,7 @@ no_records() { prints_nothing as_user find "$HOME_DIR" -name records; }
 @test "deleting a running job cancels it and removes its record" {
     write_job long.json 'sleep 300'
     create long long.json
-    wait_until 30 state_is long running
+    wait_until 60 state_is long running
     local id
     id=$(batchai job show --name long --query slurmJobId -o tsv)
     batchai job delete --name long --yes

@@ -59,7 +59,7 @@ nothing_is_left() {
 @test "down leaves nothing behind after slurmd was killed under a running job" {
     "$MINICLUSTER" up --name "$other" -n 2
     "$MINICLUSTER" exec --name "$other" sbatch -N2 -o /dev/null --wrap 'srun setsid sleep 1000'
-    wait_until 20 "$MINICLUSTER" exec --name "$other" --host h2 --user root pgrep -f 'sleep 1000'
+    wait_until 60 "$MINICLUSTER" exec --name "$other" --host h2 --user root pgrep -f 'sleep 1000'
     "$MINICLUSTER" exec --name "$other" --host h1 --user root pkill -9 -x slurmd
     taken=$(namespaces)
     run "$MINICLUSTER" status --name "$other"
@@ -80,7 +80,7 @@ left_of_up() { pgrep -f "minicluster up --name $other|^cp .*$directory/" || [[ $
         wait "$up" || true
         # An anchor that was still building its host gives up by itself, as nobody reads its report,
         # and the copy of a database ends by itself.
-        wait_until 30 prints_nothing left_of_up
+        wait_until 60 prints_nothing left_of_up
         taken=$(namespaces)
         "$MINICLUSTER" down --name "$other"
         if [[ -n $taken ]]; then nothing_is_left "$taken"; else [[ ! -e $directory ]]; fi
@@ -111,7 +111,7 @@ left_of_up() { pgrep -f "minicluster up --name $other|^cp .*$directory/" || [[ $
     [[ $(as_user scontrol show config | grep ClusterName) == *"$MINICLUSTER_NAME" ]]
     "$MINICLUSTER" exec --name "$other" scancel "$job"
     "$MINICLUSTER" down --name "$other"
-    nodes_idle 4
+    wait_until 60 nodes_idle 4
 }
 
 # Breaks when a prefix that jobs could not read is accepted: every job would fail, far from the cause.

@@ -247,15 +247,15 @@ SCRIPT
     job 1 "$share/image.sqsh"
     for victim in batchai-node batchai-keeper squashfuse_ll slurmstepd; do
         step sleep 60 &
-        wait_until 10 as_root_on h1 pgrep -x squashfuse_ll
-        wait_until 10 as_root_on h1 pgrep -f 'sleep 60$'
+        wait_until 60 as_root_on h1 pgrep -x squashfuse_ll
+        wait_until 60 as_root_on h1 pgrep -f 'sleep 60$'
         as_root_on h1 pkill -9 -x "$victim"
         as_user scancel -n sleep || true
         wait || true
-        wait_until 20 nothing_is_queued
+        wait_until 60 nothing_is_queued
         wait_until_clean h1
     done
-    wait_until 30 nodes_idle 4
+    wait_until 60 nodes_idle 4
     no_node_is_drained
     step true
 }
@@ -394,5 +394,5 @@ SCRIPT
     echo "$output"
     [[ $output == *33:34*Seccomp:*0*20001*33:34* && $output == *"Permission denied"* ]]
     wait_until_clean h1
-    wait_until 10 prints_nothing as_root_on h1 find /tmp -uid 200004 -o -uid 200032
+    wait_until 60 prints_nothing as_root_on h1 find /tmp -uid 200004 -o -uid 200032
 }

@@ -186,19 +186,22 @@ shared_memory_is_clean() {
     local id
     id=$(as_user sbatch --parsable --nodes=4 --ntasks=8 --time=2 --output="$share/wait.out" --wrap \
         "LD_LIBRARY_PATH=$PREFIX/lib UCX_TLS=tcp,self srun --mpi=$(slurm_mpi) $share/endings wait")
-    wait_until 30 ready_lines_are 8
+    wait_until 60 ready_lines_are 8
     as_user scancel "$id"
-    wait_until 30 nodes_idle 4
+    wait_until 60 nodes_idle 4
     run as_user cat "$share/wait.out"
     echo "$output"
     # Slurm kills what has not ended by itself.
     [[ $output == *ready*CANCELLED* && $output != *Killed* ]]
 
-    as_user sh -c "LD_LIBRARY_PATH=$PREFIX/lib UCX_TLS=tcp,self timeout --signal=INT --foreground 5 \
-        srun --nodes=4 --ntasks=8 --mpi=$(slurm_mpi) $share/endings wait > $share/wait.out 2>&1" || true
-    # They were there when the interrupt came.
-    ready_lines_are 8
-    wait_until 30 nodes_idle 4
+    as_user rm "$share/wait.out"
+    # Programs that a script starts in the background ignore Ctrl-C.
+    as_user sh -c "LD_LIBRARY_PATH=$PREFIX/lib UCX_TLS=tcp,self exec env --default-signal=INT \
+        srun --nodes=4 --ntasks=8 --mpi=$(slurm_mpi) $share/endings wait > $share/wait.out 2>&1" 3>&- &
+    wait_until 60 ready_lines_are 8
+    as_user pkill -INT -x srun
+    wait_until 60 nodes_idle 4
+    wait
     shared_memory_is_clean
 }
 ready_lines_are() { [[ $(as_user grep -c '^ready' "$share/wait.out") -eq $1 ]]; }

@@ -97,7 +97,7 @@ is_settled() {
 # allocation ID: one "field=value" a line, of those that say what was asked for.
 allocation() {
     local settled
-    wait_until 30 is_settled "$1" || return 1
+    wait_until 60 is_settled "$1" || return 1
     for field in $fields; do
         # While a job waits, its number of nodes is a range.
         grep -oE "(^| )$field=[^ ]*" <<< "$settled" | tr -d ' ' | sed 's/^\(NumNodes=[0-9]*\)-.*/\1/'
@@ -137,7 +137,7 @@ allocation() {
                 ;;
             'odd-sized '*) [[ $want == *Nice=7* && $want == *TimeLimit=00:09:00* ]] ;;
         esac
-        wait_until 30 no_job_of_alice
+        wait_until 60 no_job_of_alice
     done
     [[ $failed -eq 0 ]]
 }
@@ -255,7 +255,7 @@ own $sub/resourceGroups/default/$arm/workspaces/default/clusters/two (null)
 case $sub/resourcegroups/rg2/$arm/Workspaces/w2/Clusters/two fast
 old $sub/resourceGroups/rg2/$arm/clusters/two (null)
 IDS
-    wait_until 30 no_job_of_alice
+    wait_until 60 no_job_of_alice
     [[ $failed -eq 0 ]]
     # The job says where its cluster is, and the cluster counts its job.
     id=$sub/resourceGroups/rg2/$arm/workspaces/w2/clusters/two
@@ -264,7 +264,7 @@ IDS
     run with_site sized "$PREFIX/bin/batchai" job list -o tsv --query "[?name=='foreign'].cluster.id"
     [[ $output == */resourceGroups/rg2/*/workspaces/w2/clusters/two ]]
     with_site sized "$PREFIX/bin/batchai" cluster delete -n two -g rg2 -w w2 --yes
-    wait_until 30 no_job_of_alice
+    wait_until 60 no_job_of_alice
     # One that is not there, although others of its name are; and what is not a cluster.
     job id-lost "{\"cluster\": {\"id\": \"$id\"}}"
     job id-bad "{\"cluster\": {\"id\": \"$sub/resourceGroups/rg2/$arm/workspaces/w2\"}}"

@@ -40,7 +40,7 @@ JSON
 
 teardown_file() {
     to_controller -CONT || as_root_on login slurmctld
-    wait_until 30 controller_answers
+    wait_until 60 controller_answers
     batchai job delete --name long "${experiment[@]}" --yes
     as_user rm -rf $home
     wait_until 60 nodes_idle 4
@@ -135,13 +135,13 @@ refused_soon() {
 @test "a controller that is gone is told as one that is silent" {
     to_controller -CONT
     to_controller -TERM
-    wait_until 30 controller_is_gone
+    wait_until 60 controller_is_gone
     refused_soon job create --name other "${experiment[@]}" --config-file $home/job.json
     refused_soon job list "${experiment[@]}"
     refused_soon job terminate --name long "${experiment[@]}" --yes
     refused_soon cluster resize --name nc6 "${parents[@]}" --target 1
     as_root_on login slurmctld
-    wait_until 30 controller_answers
+    wait_until 60 controller_answers
     run -0 batchai job show --name long "${experiment[@]}" --query executionState
     [[ $output == *running* ]]
 }

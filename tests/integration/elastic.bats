@@ -24,14 +24,14 @@ LUA
 teardown_file() {
     remove_home
     as_root_on login scontrol reconfigure
-    wait_until 30 nodes_idle 4
+    wait_until 60 nodes_idle 4
 }
 
 setup() { as_user rm -f "$HOME_DIR/stop"; }
 
 teardown() {
     cancel_jobs
-    wait_until 30 nothing_is_queued
+    wait_until 60 nothing_is_queued
     as_root_on login scontrol update nodename=h[1-4] state=resume 2> /dev/null || true
 }
 
@@ -76,7 +76,7 @@ job_has_nodes() { [[ $(nodes_of_job "$1") == "$2" ]]; }
     wait_until 90 output_has smaller '^Epoch .* - 3 ranks'
     job_has_nodes smaller 'h[1-3]'
     # What the job had there is gone, although no epilog runs on this node.
-    wait_until 10 nodes_are_clean h4
+    wait_until 60 nodes_are_clean h4
     as_user scontrol update jobid="$(as_user squeue -h -n smaller -o %i)" nodelist=h1,h3
     wait_until 90 output_has smaller '^Epoch .* - 2 ranks'
     run batchai job wait --name smaller
@@ -171,7 +171,7 @@ task_has_nodes() { [[ $(nodes_of_task "$1") == "$2" ]]; }
     [[ -n $of_first && ${#of_last[@]} -eq 2 ]]
     as_root_on login scontrol update nodename="${of_last[1]}" state=drain reason=test
     wait_until 60 task_has_printed 2 'on 1 ranks'
-    wait_until 30 task_has_nodes 2 "${of_last[0]}"
+    wait_until 60 task_has_nodes 2 "${of_last[0]}"
     task_has_nodes 1 "$of_first"
     as_user touch "$HOME_DIR/stop"
     run batchai job wait --name tasks

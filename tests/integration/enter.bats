@@ -23,7 +23,7 @@ setup_file() {
 
 teardown_file() {
     cancel_jobs
-    wait_until 30 nothing_is_queued
+    wait_until 60 nothing_is_queued
     as_root_on login rm -rf "$HOME_DIR" "/shared/enter-$$.sqsh"
 }
 
@@ -207,9 +207,9 @@ nodes_of() { batchai job node list --job "$1" --query '[].nodeId' -o tsv; }
     as_user touch "$HOME_DIR/end-inside" "$HOME_DIR/end-bare"
     batchai job wait --name inside
     batchai job wait --name bare
-    wait_until 30 nothing_is_queued
+    wait_until 60 nothing_is_queued
     for node in $nodes; do
         wait_until_clean "$node"
     done
-    wait_until 30 nodes_idle 4
+    wait_until 60 nodes_idle 4
 }

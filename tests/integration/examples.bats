@@ -25,7 +25,7 @@ teardown_file() {
     remove_home
     # Slurm 22.05 takes some cores of a node that a job has lost for used until it counts anew.
     as_root_on login scontrol reconfigure
-    wait_until 30 nodes_idle 4
+    wait_until 60 nodes_idle 4
 }
 
 # Brings back the node that a test has set down.
@@ -161,7 +161,7 @@ epoch_of_is_over() { output_of "$1" 2> /dev/null | grep -q "^Epoch $2/"; }
     run batchai job wait --name elastic
     echo "$output"
     local code=$status
-    wait_until 30 node_is_back
+    wait_until 60 node_is_back
     run --separate-stderr output_of elastic
     echo "$output"
     [[ $code -eq 0 ]]
@@ -213,7 +213,7 @@ waits_again() { [[ $(as_user squeue -h -n "$1" -o '%T %r') == 'PENDING BeginTime
         return 1
     }
     start_slurmd h1
-    wait_until 30 node_is_back h1
+    wait_until 60 node_is_back h1
     # Slurm would wait for two minutes.
     as_root_on login scontrol update jobid="$(as_user squeue -h -n elastic-first -o %i)" starttime=now+2
     run batchai job wait --name elastic-first

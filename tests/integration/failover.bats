@@ -28,15 +28,15 @@ answer() { [[ $(controllers) == "$1" ]]; }
 # then Slurm itself takes jobs for pending that run.
 the_first_is_lost() {
     as_root_on login pkill -TERM -x slurmctld
-    wait_until 20 prints_nothing as_root_on login sh -c 'pgrep -x slurmctld || [ $? -eq 1 ]'
+    wait_until 60 prints_nothing as_root_on login sh -c 'pgrep -x slurmctld || [ $? -eq 1 ]'
 }
 # Slurm 22.05's second one may not survive that the first takes the control back.
 the_first_is_back() {
     [[ $(controllers) == UP* ]] || as_root_on login slurmctld
-    wait_until 30 one_answers
+    wait_until 60 one_answers
     [[ $(controllers) == *UP ]] || as_root_on h1 slurmctld
-    wait_until 30 answer 'UP UP' || { controllers; return 1; }
-    wait_until 30 one_answers
+    wait_until 60 answer 'UP UP' || { controllers; return 1; }
+    wait_until 60 one_answers
 }
 # A command that finds neither says so at once, which is down.bats.
 one_answers() { as_user squeue -h > /dev/null; }
@@ -64,14 +64,14 @@ SH
         as_user chmod +x "$HOME_DIR/bin/sbatch" "$HOME_DIR/bin/scontrol"
         batchai_with "PATH=$HOME_DIR/bin:/usr/bin:/bin" job create --name "$at" -f job.json -o none \
             &> "$BATS_TEST_TMPDIR/said" 3>&- &
-        wait_until 20 as_user test -e "$HOME_DIR/$at"
+        wait_until 60 as_user test -e "$HOME_DIR/$at"
         the_first_is_lost
         as_user touch "$HOME_DIR/$at.lost"
         wait $! || { cat "$BATS_TEST_TMPDIR/said"; return 1; }
         wait_until 60 one_answers
         run -0 batchai job wait --name "$at"
         [[ $(output_of "$at") == $'hello\nhello' ]]
-        prints_nothing as_user squeue -h -o %j
+        wait_until 60 nothing_is_queued
         the_first_is_back
     done
 }
@@ -87,9 +87,9 @@ SH
             write_mpi_job job.json 2 "$slow; echo hello"
         fi
         run -0 batchai job create --name "in-$phase" -f job.json -o none
-        wait_until 30 has_begun
+        wait_until 60 has_begun
         batchai job wait --name "in-$phase" &> "$BATS_TEST_TMPDIR/waited" 3>&- &
-        wait_until 30 grep -q running "$BATS_TEST_TMPDIR/waited"
+        wait_until 60 grep -q running "$BATS_TEST_TMPDIR/waited"
         the_first_is_lost
         as_user touch "$HOME_DIR/go"
         wait $! || { cat "$BATS_TEST_TMPDIR/waited"; return 1; }
@@ -104,7 +104,7 @@ SH
 @test "a job is ended by the controller that has taken over" {
     write_mpi_job job.json 2 "touch $HOME_DIR/begun; sleep 600"
     run -0 batchai job create --name long -f job.json -o none
-    wait_until 30 has_begun
+    wait_until 60 has_begun
     the_first_is_lost
     wait_until 60 one_answers
     run -0 batchai job terminate --name long --yes

@@ -19,7 +19,7 @@ setup_file() {
 
 teardown_file() {
     cancel_jobs
-    wait_until 30 nothing_is_queued
+    wait_until 60 nothing_is_queued
     remove_home
 }
 
@@ -70,6 +70,6 @@ teardown_file() {
 }
 
 @test "nothing of these jobs is left on the hosts" {
-    wait_until 30 nothing_is_queued
-    wait_until 10 nodes_are_clean h1 h2 h3 h4
+    wait_until 60 nothing_is_queued
+    wait_until 60 nodes_are_clean h1 h2 h3 h4
 }

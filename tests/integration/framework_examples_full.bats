@@ -20,7 +20,7 @@ setup_file() {
 
 teardown_file() {
     cancel_jobs
-    wait_until 30 nothing_is_queued
+    wait_until 60 nothing_is_queued
     remove_home
 }
 
@@ -65,13 +65,13 @@ rank_has_failed() { output_of "$1" stderr.txt | grep -qF 'fails as it was asked 
 @test "a rank of Lightning that raises an error ends the job, and is named" {
     submit lightning failing '.properties.customMpiSettings.commandLine += " --failing-rank=2"'
     wait_until 120 rank_has_failed failing
-    wait_until 30 state_is failing failed
+    wait_until 60 state_is failing failed
     run failure_of failing
     echo "$output"
     jq -e '.exitCode == 1 and .code == "JobFailed" and .Rank == "2"' <<< "$output"
 }
 
 @test "nothing of these jobs is left on the hosts" {
-    wait_until 30 nothing_is_queued
-    wait_until 10 nodes_are_clean h1 h2 h3 h4
+    wait_until 60 nothing_is_queued
+    wait_until 60 nodes_are_clean h1 h2 h3 h4
 }

@@ -14,7 +14,7 @@ setup_file() {
 }
 
 teardown_file() {
-    wait_until 30 nothing_is_queued
+    wait_until 60 nothing_is_queued
     remove_home
 }
 teardown() { cancel_jobs; }

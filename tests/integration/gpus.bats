@@ -231,7 +231,7 @@ log_of() { output_of "$1" "execution-${2:-h1}.log"; }
     with_site site batchai job wait --name through-host
     run log_of through-host
     [[ $output == *"the GPUs of 2 of 2 nodes were checked and can be used"* && $output != *NCCL_P2P* ]]
-    wait_until 10 prints_nothing lines_like mpi_bridge_gpus as_root_on h2 ps -eo args=
+    wait_until 60 prints_nothing lines_like mpi_bridge_gpus as_root_on h2 ps -eo args=
 }
 
 # Breaks when a node whose GPUs are all slow is compared with itself only.
@@ -257,7 +257,7 @@ log_of() { output_of "$1" "execution-${2:-h1}.log"; }
     [[ $output == *"h1: wrong sums of an allreduce over NCCL on GPU 1 (PCI 0000:11:00.0)"* ]]
     [[ $output == *"h2: the check of an allreduce over NCCL did not end within 15 s; it was at: its first allreduce"* ]]
     [[ $output == *"the GPUs of 2 of 2 nodes were checked and can be used"*"the job's command starts"* ]]
-    wait_until 10 prints_nothing lines_like mpi_bridge_gpus as_root_on h2 ps -eo args=
+    wait_until 60 prints_nothing lines_like mpi_bridge_gpus as_root_on h2 ps -eo args=
     hosts_have h1 "devices=2 apart=0"
     hosts_have h2 "devices=2"
     run_job reduced-slowly
@@ -290,7 +290,7 @@ log_of() { output_of "$1" "execution-${2:-h1}.log"; }
     run failure_of hanging
     echo "$output"
     jq -e '.Node == "h1" and (.FirstErrorLine | contains("did not end within 45 s"))' <<< "$output"
-    wait_until 10 prints_nothing lines_like mpi_bridge_gpus as_root_on h1 ps -eo args=
+    wait_until 60 prints_nothing lines_like mpi_bridge_gpus as_root_on h1 ps -eo args=
 }
 
 # Breaks when a job that hides the GPUs from its ranks is taken for one that has lost them.

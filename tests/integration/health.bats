@@ -20,7 +20,7 @@ JSON
 
 teardown() {
     cancel_jobs
-    wait_until 30 nothing_is_queued
+    wait_until 60 nothing_is_queued
     as_root_on login rm -rf "$checks"
     remove_home
     no_node_is_drained
@@ -82,7 +82,7 @@ try:
     open("/shared/health-syslog", "wb").write(message)
 finally:
     os.unlink("/dev/log")' < /dev/null > /dev/null 2>&1 3>&- 4>&-
-    wait_until 10 as_root_on h1 test -S /dev/log
+    wait_until 60 as_root_on h1 test -S /dev/log
     create job
     start_again "$(slurm_id)"
     batchai job wait --name job
@@ -95,7 +95,7 @@ finally:
     run slurm_log
     echo "$output"
     [[ $output == *"h1: health check 10-disk failed: disk sda is dying"*"the job will not run on h1 again"* ]]
-    wait_until 10 as_root_on login grep -aq 'batchai\[[0-9]*\]: health check 10-disk failed in job [0-9]*: disk sda is dying' /shared/health-syslog
+    wait_until 60 as_root_on login grep -aq 'batchai\[[0-9]*\]: health check 10-disk failed in job [0-9]*: disk sda is dying' /shared/health-syslog
     as_root_on login rm /shared/health-syslog
 }
 
@@ -132,7 +132,7 @@ finally:
     batchai job wait --name job
     as_root_on login rm -r "$scratch"
     create bad job.json
-    wait_until 30 is_left
+    wait_until 60 is_left
     run slurm_log
     echo "$output"
     [[ $output == *"health check 20-scratch failed: $scratch cannot be written to"* ]]

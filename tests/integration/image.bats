@@ -178,6 +178,7 @@ credentials() {
 
 # Breaks when a fault of the file has no place, or is found only by the job.
 @test "a wrong tag is a fault at its line of the job file" {
+    wait_until 60 nothing_is_queued
     job "$open/tests/tiny:v9"
     run -3 batchai job create -f "$home/job.json"
     echo "$output"
@@ -226,7 +227,7 @@ SH
     empty_cache
     push "$home/layout:v1" "$open/tests/moving:now" --dest-tls-verify=false
     blocker=$(as_user sbatch --parsable -N4 --exclusive -o /dev/null --wrap 'sleep 100')
-    wait_until 10 job_is_running "$blocker"
+    wait_until 60 job_is_running "$blocker"
     job "$open/tests/moving:now"
     batchai job create -f "$home/job.json" -n moving -o none
     push "$home/layout:v2" "$open/tests/moving:now" --dest-tls-verify=false
@@ -322,7 +323,7 @@ SH
             "PATH=$home/slow:/usr/bin:/bin" \
             "BATCHAI_SITE=$home/site.lua" "BATCHAI_HOME=$home/records" \
             "$PREFIX/bin/batchai" image pull "$open/tests/tiny:v1" > /dev/null 2>&1 3>&- &
-        wait_until 10 import_is_under_way
+        wait_until 60 import_is_under_way
         as_root_on login bash -c 'kill "-$1" "$(cat "$2")"' - "$signal" "$home/importer"
         wait $! || true
         [[ $signal == KILL ]] || nothing_is_left_of_imports

@@ -62,7 +62,7 @@ setup() { write_site ''; }
 
 teardown() {
     cancel_jobs
-    wait_until 30 nothing_is_queued
+    wait_until 60 nothing_is_queued
 }
 
 write_site() { site_lua <<< "return {$1}" | as_user bash -c "cat > $share/site.lua"; }
@@ -110,6 +110,8 @@ failure_of() {
     [[ $output == *"libmpi_bridge.so.0: Read-only"* ]]
 }
 
+stands_still() { batchai job stacks hang | grep -F 'rank 0 on h1: at hang.py:5 in stand_still()'; }
+
 # Breaks when a rank in a container cannot be asked, or the packages of the image lose their place.
 @test "a rank in a container says where it is" {
     as_user bash -c "cat > $share/hang.py" << PYTHON
@@ -126,10 +128,7 @@ PYTHON
         customMpiSettings: {commandLine: ("exec python3 " + $share + "/hang.py")}}}' |
         as_user bash -c "cat > $share/hang.json"
     batchai job create --name hang --config-file "$share/hang.json" --output none
-    wait_until 60 as_user test -s "$share/stands"
-    run -0 batchai job stacks hang
-    echo "$output"
-    [[ $output == *"rank 0 on h1: at hang.py:5 in stand_still()"* ]]
+    wait_until 60 stands_still
     run -0 as_user cat "$share/stands"
     [[ $output == /opt/batchai/lib/batchai/python/mpi_bridge/hook:/mine:/opt/batchai/lib/batchai/python ]]
 }

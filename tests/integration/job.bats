@@ -242,13 +242,13 @@ mpi_bridge.barrier()
         sleep 300 & wait; sleep 300' | write_home endless.json
     create endless
     all_ranks_run() { lines_are 4 "$(as_user ls "$(seen_by endless)")" 2> /dev/null; }
-    wait_until 20 all_ranks_run
+    wait_until 60 all_ranks_run
     [[ -n $(processes_of_user_on h1) && -n $(job_directories_on h1) ]]
     batchai job terminate --name endless --yes
     run failure_of endless
     jq -e '.code == "JobTerminated" and .exitCode == null' <<< "$output"
     wait_until 60 nothing_is_queued
-    wait_until 15 nodes_are_clean h1 h2 h3 h4
+    wait_until 60 nodes_are_clean h1 h2 h3 h4
 }
 
 # Breaks when the command runs on every node, or the user's launcher does not find the hosts.
@@ -280,7 +280,7 @@ mpi_bridge.barrier()
     run batchai job show --name nowhere --query executionInfo.errors
     echo "$output"
     [[ $output == *blocked* ]]
-    wait_until 15 nodes_are_clean h1 h2 h3 h4
+    wait_until 60 nodes_are_clean h1 h2 h3 h4
 }
 
 # Breaks when the epilog only knows of a job once a step has started on the node.
@@ -296,10 +296,10 @@ mpi_bridge.barrier()
         'sbatch --parsable --output=/dev/null -w h1 --job-json=early.json early.sh'; do
         id=$(as_user bash -c "cd $HOME_DIR; BATCHAI_HOME=$HOME_DIR/records \
             PATH=$HOME_DIR/bin:$PREFIX/bin:\$PATH $door")
-        wait_until 30 has_directory
+        wait_until 60 has_directory
         as_user scancel "$id"
-        wait_until 30 nothing_is_queued
-        wait_until 15 nodes_are_clean h1
+        wait_until 60 nothing_is_queued
+        wait_until 60 nodes_are_clean h1
     done
 }
 
@@ -312,7 +312,7 @@ mpi_bridge.barrier()
     echo "$output"
     [[ $status -eq 0 && $output == *"output in /tmp/batchai-"* ]]
     prints_nothing job_directories_on login
-    wait_until 15 nodes_are_clean h1
+    wait_until 60 nodes_are_clean h1
 }
 
 # Breaks when the plan does not reach a script of the user's own.

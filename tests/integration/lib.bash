@@ -167,10 +167,12 @@ is_pending() { [[ $(as_user squeue -h -r -j "$1" -o %T) == PENDING ]]; }
 # its next attempt have the same numbers: when it was started again within a second, Slurm took the
 # end of a step for that of its successor.
 start_again() {
-    wait_until 90 is_pending "$1"
-    wait_until 10 ended_a_while_ago "$1"
+    wait_until 120 may_start_again "$1"
     as_root_on login scontrol update "job=$1" StartTime=now
 }
+
+# may_start_again ID: for wait_until. A job that has not run yet is pending, too.
+may_start_again() { ended_a_while_ago "$1" && is_pending "$1"; }
 
 # ended_a_while_ago ID: for wait_until; the last run of a job that is queued again ended more than two
 # seconds ago, by the clock that all hosts share.
@@ -209,8 +211,8 @@ job_directories_on() {
 
 # wait_until_clean HOST: no container and no process of one is there any more.
 wait_until_clean() {
-    wait_until 10 prints_nothing container_processes_on "$1"
-    wait_until 10 prints_nothing containers_on "$1"
+    wait_until 60 prints_nothing container_processes_on "$1"
+    wait_until 60 prints_nothing containers_on "$1"
 }
 
 # processes_of_user_on HOST: alice's, one line each.

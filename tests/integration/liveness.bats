@@ -207,7 +207,7 @@ ranks() {
                 engine) expected='mpi_bridge: rank [0-2]: 1 operation has waited .*"first" .*missing on rank 3' ;;
                 *) expected='mpi_bridge: rank [0-2]: .*for rank 3 .*which runs, but has not come to this call' ;;
             esac
-            wait_until 30 grep -qE "$expected" "$BATS_TEST_TMPDIR/output" || cat "$BATS_TEST_TMPDIR/output"
+            wait_until 60 grep -qE "$expected" "$BATS_TEST_TMPDIR/output" || cat "$BATS_TEST_TMPDIR/output"
             as_root_on login touch "$share/come"
             wait $!
             run cat "$BATS_TEST_TMPDIR/output"

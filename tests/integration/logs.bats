@@ -12,7 +12,7 @@ setup() {
 
 teardown() {
     cancel_jobs
-    wait_until 30 nothing_is_queued
+    wait_until 60 nothing_is_queued
     remove_home
 }
 
@@ -40,9 +40,16 @@ printed() {
     diff <(printf '%s.\n' "$1") <(printf '%s\n' "$said")
 }
 
+five_are_there() { [[ $(batchai job logs uneven --merge | grep -c first) -eq 5 ]]; }
+
 # Breaks when a rank is said to be on another node than it is on, or gets lines of another one.
 @test "each line has the node and the rank that it comes from, in the order of time" {
-    run_job uneven 3 5 'echo "$SLURMD_NODENAME:$SLURM_PROCID first"; sleep 2; echo "$SLURMD_NODENAME:$SLURM_PROCID second" >&2'
+    job uneven 3 5 'echo "$SLURMD_NODENAME:$SLURM_PROCID first"; until [ -e '"$HOME_DIR"'/go ]; do sleep 0.2; done
+        echo "$SLURMD_NODENAME:$SLURM_PROCID second" >&2'
+    create uneven
+    wait_until 60 five_are_there
+    as_user touch "$HOME_DIR/go"
+    batchai job wait --name uneven
     run -0 --separate-stderr batchai job logs uneven --merge
     echo "$output"
     [[ ${#lines[@]} -eq 10 ]]
@@ -154,10 +161,10 @@ SCRIPT
     job endless 1 2 'echo begun; sleep 600'
     typed 'begun=\x03' '(l/e)=what\n' '(l/e)=l\n' -- job create --name left -f "$HOME_DIR/endless.json" --follow
     [[ $output == *"the job continues (running)"*"batchai job logs left --follow"*"exit code 130"* ]]
-    wait_until 30 state_is left running
+    wait_until 60 state_is left running
     typed 'begun=\x03' '(l/e)=\x03' -- job create --name twice -f "$HOME_DIR/endless.json" --follow
     [[ $output == *"the job continues"*"exit code 130"* ]]
-    wait_until 30 state_is twice running
+    wait_until 60 state_is twice running
     typed 'begun=\x03' '(l/e)=e\n' -- job create --name ended -f "$HOME_DIR/endless.json" --follow
     [[ $output == *"ending the job"*"failed"* && $output != *"exit code 0"* ]]
     state_is ended failed
@@ -175,10 +182,10 @@ SCRIPT
     id=$(batchai job show --name again --query slurmJobId --output tsv)
     wait_until 60 batchai job logs again --attempt 1 --rank 0
     as_user bash -c "cd '$HOME_DIR' && BATCHAI_HOME=\$PWD/records $PREFIX/bin/batchai job logs again -f > seen 2> said; echo \$? > code" &
-    wait_until 60 is_seen 'attempt 1' "$HOME_DIR/seen"
+    wait_until 60 is_seen ':0 attempt 1' "$HOME_DIR/seen"
+    wait_until 60 is_seen ':1 attempt 1' "$HOME_DIR/seen"
     as_root_on login scontrol requeue "$id"
-    wait_until 30 job_is "$id" PENDING || true
-    as_root_on login scontrol update jobid="$id" starttime=now || true
+    start_again "$id"
     wait
     run as_user cat "$HOME_DIR/seen" "$HOME_DIR/said" "$HOME_DIR/code"
     echo "$output"
@@ -222,7 +229,7 @@ SCRIPT
     host=$(as_user squeue -h -j "$id" -o %B)
     as_root_on "$host" pkill -STOP -u alice -f 'batchai run'
     as_user touch "$HOME_DIR/go"
-    wait_until 30 as_user ls "$HOME_DIR/said-0" "$HOME_DIR/said-1"
+    wait_until 60 as_user ls "$HOME_DIR/said-0" "$HOME_DIR/said-1"
     as_root_on "$host" pkill -KILL -u alice -f 'batchai run'
     as_user scancel "$id"
     wait_until 60 state_is killed failed

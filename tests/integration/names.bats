@@ -14,7 +14,7 @@ setup() {
 
 teardown() {
     cancel_jobs
-    wait_until 30 nothing_is_queued
+    wait_until 60 nothing_is_queued
     remove_home
     as_user rm -rf "$place"
 }

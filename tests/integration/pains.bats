@@ -32,9 +32,9 @@ teardown() {
     as_root_on h1 chmod 666 /dev/fuse
     cancel_jobs
     wait_until 60 nothing_is_queued
-    wait_until 30 nodes_idle 4
+    wait_until 60 nodes_idle 4
     no_node_is_drained
-    wait_until 15 nothing_is_left_on h1
+    wait_until 60 nothing_is_left_on h1
 }
 
 write_site() { site_lua <<< "return {$1}" | as_user bash -c "cat > $share/site.lua"; }
@@ -86,11 +86,11 @@ nothing_is_left_on() { prints_nothing container_processes_on "$1" && prints_noth
         "ls /of-first-run; : > /of-first-run; echo run >> $home/runs; mapfile -t runs < $home/runs; [[ \${#runs[@]} = 2 ]] || sleep 100" \
         '.properties.jobPreparation = {commandLine: ": > /prepared"}'
     batchai job create -f "$share/job.json" -n requeued -o none
-    wait_until 30 as_user test -s "$home/runs"
+    wait_until 60 as_user test -s "$home/runs"
     id=$(batchai job show -n requeued --query slurmJobId -o tsv)
     as_root_on login scontrol requeue "$id"
     # Else it waits for two minutes, as Slurm has it.
-    wait_until 30 state_is "$id" PENDING
+    wait_until 60 state_is "$id" PENDING
     # Not in the same second: Slurm takes the new credential for the revoked one then.
     as_root_on login scontrol update jobid="$id" starttime=now+2
     run -0 batchai job wait -n requeued
@@ -105,7 +105,7 @@ nothing_is_left_on() { prints_nothing container_processes_on "$1" && prints_noth
 # Breaks when a step or its container depends on slurmd, or is taken for a leftover by a new one.
 @test "a restart of slurmd leaves a running job and its container alone" {
     step bash -c ': > /tmp/pains-began; sleep 6; cat /version' > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
-    wait_until 20 as_root_on h1 test -e /tmp/pains-began
+    wait_until 60 as_root_on h1 test -e /tmp/pains-began
     as_root_on h1 bash -c 'kill -9 $(cat /run/slurm/slurmd.pid); rm /tmp/pains-began'
     start_slurmd h1
     wait $!
@@ -287,7 +287,7 @@ slow_job_says() {
     as_user bash -c "umask 077; mkdir -p $home/dav/box; echo sesame > $home/key; rm -f $home/written"
     as_user bash -c "RCLONE_USER=alice RCLONE_PASS=sesame setsid rclone serve webdav --config= \
         --bwlimit 20k --addr $address:8097 $home/dav < /dev/null > $home/dav.log 2>&1 & echo \$! > $home/dav.pid"
-    wait_until 10 as_user grep -q "WebDav Server started" "$home/dav.log"
+    wait_until 60 as_user grep -q "WebDav Server started" "$home/dav.log"
     write_site "flush_timeout = 30, storage_accounts = { slow = { credentials_file = '$home/key',
         blob_container_remote = { type = 'webdav', url = 'http://$address:8097', vendor = 'other', user = 'alice' }}}"
     job "" "" 'del(.properties.containerSettings) | .properties.mountVolumes.azureBlobFileSystems =
@@ -295,7 +295,7 @@ slow_job_says() {
         | .properties.customToolkitSettings.commandLine = "true"'
     step bash -c "head -c 4000000 /dev/zero > \$AZ_BATCHAI_JOB_MOUNT_ROOT/slow/result; : > $home/written; sleep 300" \
         > "$BATS_TEST_TMPDIR/step" 2>&1 3>&- &
-    wait_until 20 as_user test -e "$home/written"
+    wait_until 60 as_user test -e "$home/written"
     id=$(as_user squeue -h -o %i)
     as_user scancel --signal=TERM "$id.0"
     # Well before the storage has had its time.

@@ -249,7 +249,7 @@ forged() {
 sleeping_job() {
     as_alice sbatch --parsable -w h1 -o "$share/batch.txt" --job-json="$share/job.json" \
         --wrap 'srun sleep 100'
-    wait_until 20 as_root_on h1 bash -c 'ls -d /tmp/batchai-20001/*/mounts'
+    wait_until 60 as_root_on h1 bash -c 'ls -d /tmp/batchai-20001/*/mounts'
 }
 
 # Breaks when the epilog's failure is Slurm's.
@@ -272,9 +272,9 @@ sleeping_job() {
     as_root_on login bash -c 'mkdir -p /etc/batchai && echo "return {" > /etc/batchai/site.lua'
     as_user scancel "$id"
     wait_until 60 has_ended "$id"
-    wait_until 10 prints_nothing job_directories_on h1
+    wait_until 60 prints_nothing job_directories_on h1
     # The end of the step may have removed them before the epilog started.
-    wait_until 30 as_root_on h1 grep -q \
+    wait_until 60 as_root_on h1 grep -q \
         "batchai: epilog of job $id: the clean-up failed; run \".*/batchai-node clean --job-id $id\"" \
         /run/slurm/slurmd.log
     no_node_is_drained

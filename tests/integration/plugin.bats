@@ -63,7 +63,7 @@ job_directory_is_on() { [[ -n $(job_directories_on "$1") ]]; }
     [[ $status -eq 0 && $output == *1* ]]
     run as_root_on h1 grep -c /mounts/data /proc/self/mountinfo
     [[ $output == 0 ]]
-    wait_until 10 nothing_is_queued
+    wait_until 60 nothing_is_queued
     run as_root_on h1 pgrep batchai-node
     [[ $status -eq 1 ]]
 }
@@ -155,7 +155,7 @@ SH
         [[ $status -ne 0 ]]
         [[ $output == *bad.json:1:*nodeCout* ]]
     done
-    wait_until 10 nothing_is_queued
+    wait_until 60 nothing_is_queued
     [[ $(next_job) -eq $before ]]
 }
 
@@ -180,7 +180,7 @@ SH
     run with_site sbatch -N2 --job-json="$share/job.json" --wrap=true
     echo "$output"
     [[ $status -ne 0 && $output == *2* && $output == *4* && $output == *nodeCount* ]]
-    wait_until 10 nothing_is_queued
+    wait_until 60 nothing_is_queued
 }
 
 # Breaks when an inner srun is resized to the whole file.
@@ -257,13 +257,13 @@ PYTHON
     job 1
     id=$(with_site sbatch --parsable -w h2 --output=/dev/null --job-json="$share/job.json" \
         --wrap='srun sleep 600')
-    wait_until 20 as_root_on h2 pgrep -x batchai-node
-    wait_until 5 job_directory_is_on h2
+    wait_until 60 as_root_on h2 pgrep -x batchai-node
+    wait_until 60 job_directory_is_on h2
     as_user scancel "$id"
-    wait_until 20 nothing_is_queued
+    wait_until 60 nothing_is_queued
     run as_root_on h2 pgrep batchai-node
     [[ $status -eq 1 ]]
-    wait_until 10 prints_nothing job_directories_on h2
+    wait_until 60 prints_nothing job_directories_on h2
     no_node_is_drained
 }
 

@@ -27,7 +27,7 @@ setup() {
 teardown() {
     restore
     cancel_jobs
-    wait_until 30 nothing_is_queued
+    wait_until 60 nothing_is_queued
     remove_home
 }
 

@@ -35,7 +35,7 @@ JSON
 
 teardown_file() {
     cancel_jobs
-    wait_until 30 nothing_is_queued
+    wait_until 60 nothing_is_queued
     as_root_on login rm -rf "$HOME_DIR" "/shared/reach-$$.sqsh"
 }
 
@@ -143,27 +143,27 @@ SCRIPT
 # command does not wait for a server that comes later.
 @test "a port of a node is a port of this host" {
     in_background port job port ranks 0:7006 --rank 2
-    wait_until 30 says port.err "nothing listens on 7006 on $(variable_of_rank 2 AZ_BATCH_NODE_ID) yet"
+    wait_until 60 says port.err "nothing listens on 7006 on $(variable_of_rank 2 AZ_BATCH_NODE_ID) yet"
     in_background server job shell ranks --rank 2 -- python3 "$HOME_DIR/serve.py" 7006
-    wait_until 30 says port.err "can be used"
+    wait_until 60 says port.err "can be used"
     run as_user python3 "$HOME_DIR/exchange.py" "$(port_of port)" "${REACH_MEBIBYTES:-10}" 4
     echo "$output"
     [[ $status -eq 0 ]]
     [[ -z ${REACH_MEBIBYTES:-} ]] || echo "# $output" >&3
     as_user kill -INT "$(process port)"
-    wait_until 20 is_over port
+    wait_until 60 is_over port
     as_user cat "$HOME_DIR/port.err"
-    wait_until 20 prints_nothing lines_like batchai-port as_user squeue -s -h -o %j
+    wait_until 60 prints_nothing lines_like batchai-port as_user squeue -s -h -o %j
     as_user kill -TERM "$(process server)"
-    wait_until 20 is_over server
-    wait_until 20 prints_nothing steps_of_commands
+    wait_until 60 is_over server
+    wait_until 60 prints_nothing steps_of_commands
 }
 
 # Breaks when Batch AI's form is not understood, or leads to other hosts.
 @test "job node exec -L forwards a port as az batchai does" {
     in_background server job shell ranks --rank 0 -- python3 "$HOME_DIR/serve.py" 7007
     in_background tunnel job node exec --job ranks -L 17007:localhost:7007
-    wait_until 30 says tunnel.err "can be used"
+    wait_until 60 says tunnel.err "can be used"
     run as_user python3 "$HOME_DIR/exchange.py" 17007 1 2
     echo "$output"
     [[ $status -eq 0 ]]
@@ -173,8 +173,8 @@ SCRIPT
     run batchai job node exec --job ranks -L 17008:example.org:80
     [[ $status -eq 2 && $output == *"example.org"*localhost* ]]
     as_user kill -TERM "$(process tunnel)" "$(process server)"
-    wait_until 20 is_over tunnel
-    wait_until 20 is_over server
+    wait_until 60 is_over tunnel
+    wait_until 60 is_over server
 }
 
 # Breaks when the paths are not those that the job sees, or a copy differs.
@@ -234,12 +234,12 @@ SCRIPT
     as_user mkdir -p "$HOME_DIR/interrupted"
     batchai job shell ranks --rank 0 -- truncate -s 4G "/tmp/zeros-$$"
     in_background copy job cp "ranks:/tmp/zeros-$$" interrupted --rank 0
-    wait_until 30 as_user bash -c "[[ -n \$(find $HOME_DIR/interrupted -size +1M) ]]"
+    wait_until 60 as_user bash -c "[[ -n \$(find $HOME_DIR/interrupted -size +1M) ]]"
     as_user kill -INT "$(process copy)"
-    wait_until 30 is_over copy
+    wait_until 60 is_over copy
     prints_nothing as_user find "$HOME_DIR/interrupted" -mindepth 1
     as_user_on "$(variable_of_rank 0 AZ_BATCH_NODE_ID)" rm -f "/tmp/zeros-$$"
-    wait_until 20 prints_nothing steps_of_commands
+    wait_until 60 prints_nothing steps_of_commands
 }
 
 # Breaks when a directory that is not complete gets its name, or when Ctrl-C waits for a node that
@@ -250,11 +250,11 @@ SCRIPT
     local signal
     for signal in KILL INT; do
         in_background many job cp -r many 'ranks:$AZ_BATCHAI_JOB_TEMP/many' --rank 0
-        wait_until 30 batchai job shell ranks --rank 0 -- \
+        wait_until 60 batchai job shell ranks --rank 0 -- \
             sh -c 'cd $AZ_BATCHAI_JOB_TEMP/.batchai-cp-*/.batchai-cp-it && ls -U | grep -q 1'
         as_user kill -"$signal" "$(process many)"
-        wait_until 30 is_over many
-        wait_until 30 prints_nothing steps_of_commands
+        wait_until 60 is_over many
+        wait_until 60 prints_nothing steps_of_commands
         run batchai job shell ranks --rank 0 -- sh -c 'ls -A $AZ_BATCHAI_JOB_TEMP'
         echo "$signal: $output"
         [[ $status -eq 0 && $output != *many* ]]
@@ -270,16 +270,16 @@ SCRIPT
     as_user bash -c 'cd "$1" && export BATCHAI_HOME=$1/records HANGS=$1/hangs PATH=$1/hanging:$PATH
         env --default-signal=INT "$2" job cp small "$3" --rank 0 < /dev/null > hangs.out 2> hangs.err 3>&- 4>&- &
         echo $! > hangs.pid' background "$HOME_DIR" "$PREFIX/bin/batchai" 'ranks:$AZ_BATCHAI_JOB_TEMP/small'
-    wait_until 30 as_user test -e "$HOME_DIR/hangs"
+    wait_until 60 as_user test -e "$HOME_DIR/hangs"
     as_user kill -INT "$(process hangs)"
-    wait_until 30 is_over hangs
-    wait_until 20 prints_nothing steps_of_commands
+    wait_until 60 is_over hangs
+    wait_until 60 prints_nothing steps_of_commands
 }
 
 # Breaks when a shell outlives its job, or ends without a word.
 @test "a shell and a port end with the job, and say so" {
     in_background port job port ranks 0:7006
-    wait_until 30 says port.err "nothing listens"
+    wait_until 60 says port.err "nothing listens"
     run at_terminal job shell ranks --rank 1 << SCRIPT
 send PS1=re''ady:\\r
 wait ready:
@@ -289,7 +289,7 @@ SCRIPT
     echo "$output"
     [[ $status -ne 0 && $status -ne 98 && $status -ne 99 && $output == *'the job "ranks" no longer runs'*succeeded* ]]
     wait_until 40 says port.err "no longer running"
-    wait_until 20 is_over port
+    wait_until 60 is_over port
     batchai job wait --name ranks
 }
 
@@ -312,10 +312,10 @@ SCRIPT
     state_is inside running
     as_user touch "$HOME_DIR/end-inside"
     batchai job wait --name inside
-    wait_until 30 nothing_is_queued
+    wait_until 60 nothing_is_queued
     local node
     for node in h1 h2 h3 h4; do
-        wait_until 30 prints_nothing processes_of_user_on "$node"
+        wait_until 60 prints_nothing processes_of_user_on "$node"
     done
-    wait_until 30 nodes_idle 4
+    wait_until 60 nodes_idle 4
 }

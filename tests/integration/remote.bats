@@ -129,7 +129,7 @@ JSON
 @test "a job that ends on a full file server has ended" {
     write_mpi_job waits.json 2 "until [ -e $HOME_DIR/go ]; do sleep 0.2; done; $hello"
     run -0 batchai job create --name filled -f waits.json -o none
-    wait_until 30 is_running filled
+    wait_until 60 is_running filled
     as_user touch "$HOME_DIR/go"
     faults 'full 1'
     wait_until 60 nothing_is_queued
@@ -144,7 +144,7 @@ is_running() { [[ $(batchai job show --name "$1" --query executionState -o tsv) 
 @test "a file server that is silent for a while delays jobs and commands, and ends none" {
     write_mpi_job waits.json 2 "until [ -e $HOME_DIR/go ]; do sleep 0.2; done; $hello"
     run -0 batchai job create --name silent -f waits.json -o none
-    wait_until 30 is_running silent
+    wait_until 60 is_running silent
     batchai job wait --name silent > "$BATS_TEST_TMPDIR/waited" 2>&1 3>&- &
     faults 'away 1'
     # Not by `run`: the program cannot even be killed before the server answers, and has its streams.

@@ -148,7 +148,7 @@ wait_for() { batchai job wait --name "$1" 2> /dev/null || true; }
 # Breaks when the running state is taken for an end.
 @test "a job that runs has a report as well" {
     custom 1 'sleep 60' | submit runs
-    wait_until 30 has_phase runs ranks
+    wait_until 60 has_phase runs ranks
     run -0 --separate-stderr batchai job report runs
     jq -e '.job.executionState == "running" and .job.end == null and .attempts[0].end == null
         and (.attempts[0].nodes[0].phases[-1] | .phase == "ranks" and .end == null)' <<< "$output"
@@ -162,7 +162,7 @@ has_phase() { [[ $(batchai job events "$1" --query "[].text" --output tsv) == *"
 # seems to start at once.
 @test "job list says why jobs wait and when they may start" {
     local az=$PREFIX/libexec/batchai/az-drop-in/az
-    wait_until 30 reason_is after Dependency
+    wait_until 60 reason_is after Dependency
     run -0 --separate-stderr batchai job list --output table
     echo "$output"
     [[ ${lines[0]} =~ 'Exit code'\ +'Why It Waits'\ +'Expected Start'$ ]]

@@ -56,9 +56,9 @@ reason_is() { [[ $(as_user squeue -h -j "$(slurm_id "$1")" -o '%T %r') == "$2" ]
 
 restart_slurmctld() {
     as_root_on login pkill -x slurmctld
-    wait_until 30 prints_nothing lines_like '^slurmctld$' as_root_on login ps -eo comm=
+    wait_until 60 prints_nothing lines_like '^slurmctld$' as_root_on login ps -eo comm=
     as_root_on login slurmctld
-    wait_until 30 as_user scontrol ping
+    wait_until 60 as_user scontrol ping
 }
 
 # Breaks when resize only edits a record, or when a host that was powered down leaves processes.
@@ -125,16 +125,16 @@ restart_slurmctld() {
 @test "a resize while jobs run loses none of them, with a restart of slurmctld in between" {
     full_size
     job runs 2 "$(until_released runs); echo ended"
-    wait_until 30 state_is runs running
+    wait_until 60 state_is runs running
     job waits 4 'echo $SLURM_JOB_NUM_NODES'
     run --separate-stderr cluster resize --target 1 --output none
     # shellcheck disable=SC2154 # set by run
     [[ $status -eq 0 && $stderr == *"held until the cluster is large enough"* ]]
-    wait_until 30 reason_is waits 'PENDING JobHeldUser'
+    wait_until 60 reason_is waits 'PENDING JobHeldUser'
     wait_until 60 hosts_run 2
-    wait_until 30 counts_are "0 1 0 1 0 1 resizing"
+    wait_until 60 counts_are "0 1 0 1 0 1 resizing"
     restart_slurmctld
-    wait_until 30 counts_are "0 1 0 1 0 1 resizing"
+    wait_until 60 counts_are "0 1 0 1 0 1 resizing"
     state_is runs running
     # A slurmctld of 22.05 has forgotten that h2 is to go. A resize tells it again.
     resize 1
@@ -170,7 +170,7 @@ restart_slurmctld() {
     wait_until 60 hosts_run 4
     batchai cluster resize --name other --target 0 --output none
     wait_until 60 hosts_run 2
-    wait_until 30 counts_are "2 0 0 0 0 2 steady"
+    wait_until 60 counts_are "2 0 0 0 0 2 steady"
     batchai cluster delete --name other --yes
     resize 4
     full_size

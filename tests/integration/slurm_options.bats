@@ -26,7 +26,7 @@ setup() {
 
 teardown() {
     cancel_jobs
-    wait_until 30 nothing_is_queued
+    wait_until 60 nothing_is_queued
     remove_home
 }
 
@@ -220,7 +220,7 @@ at_door() {
     wait_until 60 has_ended_array "$id"
     for task in 1 2; do
         # The accounts may learn of the end a little later than the queue.
-        wait_until 30 task_is "${id}_$task" COMPLETED
+        wait_until 60 task_is "${id}_$task" COMPLETED
         run -0 as_user find "$HOME_DIR/logs" -path "*/task-$task/*" -name stdout.txt -exec cat {} +
         [[ $output == "$task"$'\n'"$task" ]]
     done
@@ -233,10 +233,10 @@ at_door() {
         \"customMpiSettings\": {\"commandLine\": \"[ \$SLURM_ARRAY_TASK_ID = 2 ] || sleep 300\"}}}"
     submit array --name array
     wait_until 60 task_is "${id}_2" COMPLETED
-    wait_until 30 task_is "${id}_1" RUNNING
+    wait_until 60 task_is "${id}_1" RUNNING
     mine job terminate --name array --yes
     wait_until 60 has_ended_array "$id"
-    wait_until 30 task_is "${id}_1" "CANCELLED*"
+    wait_until 60 task_is "${id}_1" "CANCELLED*"
 }
 
 # task_is ID STATE: for wait_until; STATE may be a pattern.

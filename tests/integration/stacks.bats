@@ -13,8 +13,8 @@ teardown() {
     # shellcheck disable=SC2016 # for the inner shell
     as_user sh -c 'for fifo in "$1"/fifo-*; do [ ! -p "$fifo" ] || : <> "$fifo"; done' end "$HOME_DIR"
     cancel_jobs
-    wait_until 30 nothing_is_queued
-    wait_until 15 nodes_are_clean h1 h2 h3 h4
+    wait_until 60 nothing_is_queued
+    wait_until 60 nodes_are_clean h1 h2 h3 h4
     remove_home
 }
 
@@ -47,13 +47,17 @@ no_step_of_stacks() { prints_nothing lines_like batchai-stacks as_user squeue -h
 # line_of SCRIPT TEXT: the number of the line that has the text.
 line_of() { grep -nF -- "$2" "$SOURCE/tests/integration/stacks/$1" | head -n 1 | cut -d: -f1; }
 
+apart_is_told() {
+    output=$(batchai job stacks apart) || return
+    says "ranks 0-2 on h1, h2: in all_reduce(), called at apart.py:$(line_of apart.py 'dist.all_reduce(') in step()" &&
+        says "rank 3 on h2: at apart.py:$(line_of apart.py 'queue.read()') in load()" &&
+        says "    $HOME_DIR/apart.py:$(line_of apart.py 'queue.read()') in load"
+}
+
 # Breaks when a rank is not asked, is said to be on another node, or stands with those that are elsewhere.
 @test "the rank that is elsewhere is named, with its node and line" {
     hangs apart 2 4 apart.py
-    run -0 --separate-stderr batchai job stacks apart
-    says "ranks 0-2 on h1, h2: in all_reduce(), called at apart.py:$(line_of apart.py 'dist.all_reduce(') in step()"
-    says "rank 3 on h2: at apart.py:$(line_of apart.py 'queue.read()') in load()"
-    says "    $HOME_DIR/apart.py:$(line_of apart.py 'queue.read()') in load"
+    wait_until 60 apart_is_told
     # The same again, as values, and of one rank or node.
     run -0 --separate-stderr batchai job stacks apart --output json
     run -0 jq -c '[.groups[] | select(.role == "task") | {ranks: [.members[].rank], where}]' <<< "$output"
@@ -77,36 +81,40 @@ line_of() { grep -nF -- "$2" "$SOURCE/tests/integration/stacks/$1" | head -n 1 |
 @test "mpi_bridge says which operation is open, and who has not come" {
     hangs open 2 4 bridge.py "$(jq -n --arg path "$PREFIX/lib/batchai/python" --arg home "$HOME_DIR" \
         '{environmentVariables: [{name: "PYTHONPATH", value: $path}, {name: "MARKS", value: $home}]}')"
-    wait_until 30 stacks_say open ' s on ranks 0, 2-3; rank 1 has not submitted it, or did so less than 2 s ago'
+    wait_until 60 stacks_say open ' s on ranks 0, 2-3; rank 1 has not submitted it, or did so less than 2 s ago'
     run -0 --separate-stderr batchai job stacks open
     echo "$output"
     [[ $output == *$'\n\nmpi_bridge: allreduce "gradient" has been open for '*" on ranks 0, 2-3; rank 1 has not"* ]]
     as_user touch "$HOME_DIR/go"
-    wait_until 30 stacks_say open 'mpi_bridge: ranks 0, 2-3 wait for rank 1, which waits for nobody'
+    wait_until 60 stacks_say open 'mpi_bridge: ranks 0, 2-3 wait for rank 1, which waits for nobody'
     run -0 --separate-stderr batchai job stacks open
     echo "$output"
     [[ $output != *"has been open"* ]]
     says "rank 1 on h1: at bridge.py:$(line_of bridge.py 'time.sleep(3000)') in be_late()"
 }
 
+# A rank says that it is there just before it stands still.
+ways_are_told() {
+    output=$(batchai job stacks ways --threads) || return
+    # Python may be at the line of the loop in spin() or in it.
+    says "rank 0 on h1: at ways.py:$(line_of ways.py 'lock.acquire()') in take_lock()" &&
+        says "a thread of rank 0 on h1: at ways.py:$(line_of ways.py 'time.sleep(3000)') in hold_lock()" &&
+        says "rank 1 on h1: at ways.py:$(line_of ways.py 'os.write(writer') in fill_pipe()" &&
+        says "rank 2 on h1: ${PYTHON##*/} stopped by a signal" &&
+        says "rank 3 on h2: in get(), called at ways.py:$(line_of ways.py 'from_worker.get()') in wait_for_worker()" &&
+        grep -E "^rank 4 on h2: at ways.py:[0-9]+ in spin\(\)$" <<< "$output" &&
+        says "rank 5 on h2: in join(), called at ways.py:$(line_of ways.py 'worker.join()') in wait_for_thread()" &&
+        says "a thread of rank 5 on h2: in wait(), called at ways.py:$(line_of ways.py 'never.wait()') in work()" &&
+        says "rank 6 on h3: in wait(), called at ways.py:$(line_of ways.py '.wait()  # for sleep') in wait_for_program()" &&
+        grep -E "^process [0-9]+ of rank 6 on h3: sleep waits, in the kernel's " <<< "$output" &&
+        says "rank 7 on h3: in accept(), called at ways.py:$(line_of ways.py 'server.accept()') in serve()" &&
+        says "rank 8 on h3: ${PYTHON##*/} in uninterruptible sleep, in the kernel's "
+}
+
 # Breaks when one of these ways to stand still is not told from the others.
 @test "nine ranks that stand still in nine ways are told apart" {
     hangs ways 3 9 ways.py
-    run -0 --separate-stderr batchai job stacks ways --threads
-    echo "$output"
-    says "rank 0 on h1: at ways.py:$(line_of ways.py 'lock.acquire()') in take_lock()"
-    says "a thread of rank 0 on h1: at ways.py:$(line_of ways.py 'time.sleep(3000)') in hold_lock()"
-    says "rank 1 on h1: at ways.py:$(line_of ways.py 'os.write(writer') in fill_pipe()"
-    says "rank 2 on h1: ${PYTHON##*/} stopped by a signal"
-    says "rank 3 on h2: in get(), called at ways.py:$(line_of ways.py 'from_worker.get()') in wait_for_worker()"
-    # Python may be at the line of the loop or in it.
-    grep -E "^rank 4 on h2: at ways.py:[0-9]+ in spin\(\)$" <<< "$output"
-    says "rank 5 on h2: in join(), called at ways.py:$(line_of ways.py 'worker.join()') in wait_for_thread()"
-    says "a thread of rank 5 on h2: in wait(), called at ways.py:$(line_of ways.py 'never.wait()') in work()"
-    says "rank 6 on h3: in wait(), called at ways.py:$(line_of ways.py '.wait()  # for sleep') in wait_for_program()"
-    grep -E "^process [0-9]+ of rank 6 on h3: sleep waits, in the kernel's " <<< "$output"
-    says "rank 7 on h3: in accept(), called at ways.py:$(line_of ways.py 'server.accept()') in serve()"
-    says "rank 8 on h3: ${PYTHON##*/} in uninterruptible sleep, in the kernel's "
+    wait_until 60 ways_are_told
 }
 
 # Breaks when a rank can be asked only if it has imported a framework of ours, or a program of C is not named.
@@ -115,7 +123,7 @@ line_of() { grep -nF -- "$2" "$SOURCE/tests/integration/stacks/$1" | head -n 1 |
     run -0 batchai job create --name plain -f plain.json -o none
     wait_until 60 stacks_say plain "ranks 0-1 on h1, h2: sleep waits, in the kernel's "
     as_user scancel --me
-    wait_until 30 nothing_is_queued
+    wait_until 60 nothing_is_queued
     as_user rm -f "$HOME_DIR"/there-*
     hangs without 1 1 ways.py '{"environmentVariables": [{"name": "BATCHAI_STACKS", "value": "0"},
         {"name": "MARKS", "value": "'"$HOME_DIR"'"}]}'

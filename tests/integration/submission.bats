@@ -80,10 +80,10 @@ is_released() { [[ $(queue) != *JobHeldUser*" $1"* ]]; }
         for at in before-submission after-submission before-release after-release; do
             name=$by-$at
             ended_at "END_AT=$at END_BY=$by" job create --name "$name" -f job.json -o none || true
-            wait_until 20 sbatch_has_ended
+            wait_until 60 sbatch_has_ended
             if is_recorded "$name"; then
                 # Ended between record and release by a signal that nobody can hold.
-                [[ $by$at == KILLbefore-release ]] || wait_until 10 is_released "$name" || failed=1
+                [[ $by$at == KILLbefore-release ]] || wait_until 60 is_released "$name" || failed=1
                 run batchai job create --name "$name" -f job.json -o none
                 [[ $status -eq 4 ]] || { echo "$name: again: $status $output"; failed=1; }
             elif queue | grep " $name\$" | grep -v 'PENDING JobHeldUser'; then
@@ -112,7 +112,7 @@ sbatch_has_ended() { prints_nothing lines_like '[s]batch' as_user ps -u alice -o
 @test "what a killed create has left is named, and can be deleted" {
     local id
     ended_at "END_AT=after-submission END_BY=KILL" job create --name lost -f job.json || true
-    wait_until 20 sbatch_has_ended
+    wait_until 60 sbatch_has_ended
     id=$(queue | awk '$4 == "lost" { print $1 }')
     [[ -n $id ]]
     run -0 batchai job list -o tsv
@@ -121,7 +121,7 @@ sbatch_has_ended() { prints_nothing lines_like '[s]batch' as_user ps -u alice -o
     [[ $output == *'was not finished'* ]]
     run -0 batchai job delete --name lost --yes
     [[ $output == *"Slurm job $id, which an interrupted command had left without a record, was ended"* ]]
-    wait_until 20 nothing_is_queued
+    wait_until 60 nothing_is_queued
     run -0 --separate-stderr batchai job list
     # shellcheck disable=SC2154 # bats' run --separate-stderr sets it
     [[ $output == '[]' && -z $stderr ]]
@@ -133,7 +133,7 @@ sbatch_has_ended() { prints_nothing lines_like '[s]batch' as_user ps -u alice -o
     directory=$(job_directory again)
     write_mpi_job long.json 1 "touch $HOME_DIR/started; until [ -e $HOME_DIR/ended ]; do sleep 0.2; done; echo first"
     ended_at "END_AT=after-submission END_BY=KILL" job create --name again -f long.json || true
-    wait_until 20 sbatch_has_ended
+    wait_until 60 sbatch_has_ended
     id=$(queue | awk '$4 == "again" { print $1 }')
     as_user scontrol release "$id"
     wait_until 60 as_user test -e "$HOME_DIR/started"
@@ -210,7 +210,7 @@ waits_for_its_time() { [[ $(queue) == *"PENDING BeginTime $1"* ]]; }
     batchai job create --name tune -f tune.json -o none
     wait_until 90 nothing_is_queued
     ended_at "END_AT=after-submission END_BY=KILL" sweep retry --name tune || true
-    wait_until 20 sbatch_has_ended
+    wait_until 60 sbatch_has_ended
     first=$(queue | awk '{ print $1 }' | sort -u)
     [[ -n $first && $(queue) == *JobHeldUser* ]]
     run -0 batchai sweep retry --name tune --output none
@@ -256,5 +256,5 @@ waits_for_its_time() { [[ $(queue) == *"PENDING BeginTime $1"* ]]; }
     # shellcheck disable=SC2154 # bats' run --separate-stderr sets it
     [[ $output == guest && $stderr == *"batchai: error: a job is left out"* ]]
     run -0 batchai workspace delete -w pool -g "$group" --yes
-    wait_until 20 has_ended "$id"
+    wait_until 60 has_ended "$id"
 }

@@ -303,7 +303,7 @@ make_project() {
 listen() {
     as_user bash -c "rm -rf $HOME_DIR/heard $HOME_DIR/port; mkdir $HOME_DIR/heard"
     as_user setsid -f /usr/bin/python3 "$HOME_DIR/listener.py" "$HOME_DIR/port" "$HOME_DIR/heard" "$@" < /dev/null > /dev/null 2>&1 3>&- 4>&-
-    wait_until 10 as_user test -s "$HOME_DIR/port"
+    wait_until 60 as_user test -s "$HOME_DIR/port"
     port=$(as_user cat "$HOME_DIR/port")
 }
 stop_listening() { as_user bash -c "kill \$(cat $HOME_DIR/port.pid)"; }
@@ -324,7 +324,7 @@ heard() { as_user test -s "$HOME_DIR/heard/$1"; }
     [[ $status -eq 0 ]]
     run batchai job wait --name told
     [[ $status -eq 3 ]]
-    wait_until 20 heard hush-2342
+    wait_until 60 heard hush-2342
     as_user cat "$HOME_DIR/heard/hush-2342" | jq -e '.job == "told" and .state == "failed" and .exitCode == 3 and .attempt == 1
         and .endedBy == "program" and .durationSeconds >= 0 and .failure.rank == 0
         and .failure.firstErrorLine == "KeyError: <!channel> a"

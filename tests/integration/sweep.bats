@@ -184,7 +184,7 @@ PYTHON
     echo "$output"
     # Slurm has taken the array although sbatch has given up.
     [[ $output == *"was ended; it has not run"*"timed out"* ]]
-    wait_until 30 nothing_is_queued
+    wait_until 60 nothing_is_queued
     prints_nothing as_user find "$HOME_DIR" -maxdepth 1 -name ends
     run -0 batchai_with "PATH=$HOME_DIR/slow:$PATH" job resume --name held
     run -0 batchai job wait --name held
@@ -265,7 +265,7 @@ PYTHON
     run -0 batchai job terminate --name stop --task 5 --yes
     [[ $(states stop) == '["running","running","queued","queued","queued","failed"]' ]]
     run -0 batchai sweep stop --name stop --queued-only --yes
-    wait_until 30 states_are stop '["running","running","failed","failed","failed","failed"]'
+    wait_until 60 states_are stop '["running","running","failed","failed","failed","failed"]'
     state_is stop running
     run -0 batchai sweep stop --name stop --yes
     [[ $(states stop) == '["failed","failed","failed","failed","failed","failed"]' ]]

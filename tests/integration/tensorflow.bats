@@ -31,7 +31,7 @@ teardown() { cancel_jobs; }
 
 teardown_file() {
     cancel_jobs
-    wait_until 30 nothing_is_queued
+    wait_until 60 nothing_is_queued
     remove_home
     as_root_on login rm -f /shared/tensorflow-test.sqsh
 }
@@ -117,7 +117,7 @@ nothing_is_left() {
     done
     # What is in the logs is kept there only.
     prints_nothing as_user find "$HOME_DIR/records" -name '*.std*-ps-*'
-    wait_until 20 nothing_is_left
+    wait_until 60 nothing_is_left
 }
 
 # Breaks when the job waits for workers that wait for the chief, or fails because they were ended.
@@ -127,7 +127,7 @@ nothing_is_left() {
     task_is led stdout-wk-0.txt '.name == "chief-0" and .cluster == {chief: 1, worker: 2, ps: 1}'
     task_is led stdout-wk-2.txt '.name == "worker-1" and .index == "2" and .host == "h2"'
     [[ $(batchai job show --name led --query executionState --output tsv) == succeeded ]]
-    wait_until 20 nothing_is_left
+    wait_until 60 nothing_is_left
 }
 
 @test "a worker that fails is to blame, and its parameter servers end" {
@@ -137,7 +137,7 @@ nothing_is_left() {
     echo "$output"
     jq -e '.exitCode == 7 and .code == "JobFailed" and .Node == "h2" and .Rank == "1"
         and (tostring | test("RuntimeError: worker 1 fails on purpose"))' <<< "$output"
-    wait_until 20 nothing_is_left
+    wait_until 60 nothing_is_left
 }
 
 # Breaks when the workers go on without their parameter server, or a worker is blamed.
@@ -150,7 +150,7 @@ nothing_is_left() {
     jq -e '.exitCode == 7 and .code == "JobFailed" and .Node == "h2" and (has("Rank") | not)
         and (tostring | test("parameter server 1: RuntimeError: ps 1 fails on purpose"))' \
         <<< "$output"
-    wait_until 20 nothing_is_left
+    wait_until 60 nothing_is_left
 }
 
 @test "job terminate ends workers, parameter servers and the step that holds their ports" {
@@ -161,7 +161,7 @@ nothing_is_left() {
     run failure_of long
     echo "$output"
     jq -e '.code == "JobTerminated"' <<< "$output"
-    wait_until 30 nothing_is_left
+    wait_until 60 nothing_is_left
 }
 
 # Breaks when an interrupted `batchai run` leaves a step behind in an allocation that goes on.
@@ -185,7 +185,7 @@ nothing_is_left() {
             echo steps: \$(squeue -h -s -j \$SLURM_JOB_ID -o %j)"' ctrl-c "$HOME_DIR" "$PREFIX"
     echo "$output"
     [[ $output == *$'\nended with 130\nsteps:'* && $output != *steps:\ * ]]
-    wait_until 30 nothing_is_left
+    wait_until 60 nothing_is_left
 }
 
 # Breaks when the image's shell cannot tell a task what it is, or the master's end is not seen outside.
@@ -215,7 +215,7 @@ SH
     [[ ${lines[0]} == "made for the test" ]]
     jq -e '.task == {type: "chief", index: 0} and (.cluster | keys) == ["chief", "ps", "worker"]' \
         <<< "${lines[1]}"
-    wait_until 20 nothing_is_left
+    wait_until 60 nothing_is_left
 }
 
 # The port of each task is held by another process while TensorFlow's server binds it.

@@ -73,7 +73,7 @@ in_tutorial() {
     jq -e '.name == "cifar"' <<< "$output"
     run -0 --separate-stderr in_tutorial 'az batchai cluster create --resource-group batchai.horovod --workspace batchaidev --name nc6cluster --vm-priority dedicated  --vm-size Standard_NC6 --target 4 --generate-ssh-keys'
     jq -e '.vmSize == "STANDARD_NC6" and .scaleSettings.manual.targetNodeCount == 4' <<< "$output"
-    wait_until 30 cluster_is_steady
+    wait_until 60 cluster_is_steady
     run -0 in_tutorial 'az storage account create --resource-group batchai.horovod --name mystorageaccount --location eastus --sku Standard_LRS'
     jq -e '.name == "mystorageaccount" and .sku.name == "Standard_LRS"' <<< "$output"
     run -0 in_tutorial 'az storage share create --name myshare --account-name mystorageaccount'

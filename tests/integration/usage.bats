@@ -13,7 +13,7 @@ setup() {
 
 teardown() {
     cancel_jobs
-    wait_until 30 nothing_is_queued
+    wait_until 60 nothing_is_queued
     remove_home
 }
 
@@ -74,11 +74,11 @@ samplers_on() { lines_like batchai-usage as_root_on "$1" ps -eo comm=; }
 
     [[ $(records three | grep -c 'usage-[0-9]*-h[12]\.txt$') -eq 2 ]]
     batchai job terminate --name three --yes
-    wait_until 30 nothing_is_queued
+    wait_until 60 nothing_is_queued
     local host
     for host in h1 h2; do
-        wait_until 20 prints_nothing samplers_on "$host"
-        wait_until 20 prints_nothing processes_of_user_on "$host"
+        wait_until 60 prints_nothing samplers_on "$host"
+        wait_until 60 prints_nothing processes_of_user_on "$host"
     done
     prints_nothing lines_like '\.live$' records three
     run -0 --separate-stderr batchai job show --name three
@@ -108,8 +108,8 @@ samplers_on() { lines_like batchai-usage as_root_on "$1" ps -eo comm=; }
     wait_until 60 top boxed '.nodes[0].ranks | sort_by(.rank) | .[1].cpuPercent > 5
         and .[1].cpuPercent > 5 * (.[0].cpuPercent + 0.5)'
     batchai job terminate --name boxed --yes
-    wait_until 30 nothing_is_queued
-    wait_until 20 prints_nothing samplers_on h1
+    wait_until 60 nothing_is_queued
+    wait_until 60 prints_nothing samplers_on h1
     wait_until_clean h1
     as_root_on login rm -f /shared/usage-test.sqsh
 }
@@ -127,7 +127,7 @@ samplers_on() { lines_like batchai-usage as_root_on "$1" ps -eo comm=; }
     job off 1 1 'sleep 300' '{"environmentVariables": [{"name": "BATCHAI_USAGE_INTERVAL", "value": "0"}]}'
     create off
     wait_until 60 state_is off running
-    wait_until 30 batchai job logs off
+    wait_until 60 batchai job logs off
     prints_nothing records off
     run -1 batchai job top off --once
     echo "$output"

@@ -66,7 +66,7 @@ CONF
 start_webdav() {
     as_user bash -c "RCLONE_USER=alice RCLONE_PASS='$key' setsid rclone serve webdav --config= \
         --addr $(login_address):8099 $share/dav < /dev/null > $share/dav.log 2>&1 & echo \$! > $share/dav.pid"
-    wait_until 10 as_user grep -q "WebDav Server started" "$share/dav.log"
+    wait_until 60 as_user grep -q "WebDav Server started" "$share/dav.log"
 }
 
 login_address() { as_user getent ahostsv4 login | sed -n '1s/ .*//p'; }
@@ -146,7 +146,7 @@ create_job() {
     [[ $output == $'one\none' ]]
     [[ $(as_user cat "$share/smb/data/chain") == $'one\ntwo' ]]
     [[ $(as_user stat -c %s "$share/dav/box/deep/er/big") == 3000000 ]]
-    wait_until 20 nodes_are_clean h1 h2
+    wait_until 60 nodes_are_clean h1 h2
 }
 
 # Breaks when logs of remote storage cannot be followed, or do not get there.
@@ -198,8 +198,8 @@ create_job() {
     run ! run_job gone '{"fileServers": [{"fileServer": {"id": "nfs"}, "sourceDirectory": "gone",
         "relativeMountPath": "n"}]}' true
     [[ $(failure_of gone | jq -r '.code, .FirstErrorLine') == MountError*'No such file'* ]]
-    wait_until 20 nodes_are_clean h1 h2
-    wait_until 30 nodes_idle 4
+    wait_until 60 nodes_are_clean h1 h2
+    wait_until 60 nodes_idle 4
     run_job fine "$(volumes)" true
 }
 
@@ -225,17 +225,17 @@ create_job() {
 @test "a cancelled job and a killed sandbox leave nothing behind, and closed files are stored" {
     create_job cancelled "$(volumes)" \
         'cd $AZ_BATCHAI_JOB_MOUNT_ROOT/smb; echo kept > kept; sleep 300'
-    wait_until 20 as_user test -e "$share/smb/data/kept"
+    wait_until 60 as_user test -e "$share/smb/data/kept"
     batchai job terminate --name cancelled --yes
     [[ $(as_user cat "$share/smb/data/kept") == kept ]]
-    wait_until 30 nodes_are_clean h1 h2
+    wait_until 60 nodes_are_clean h1 h2
     create_job killed "$(volumes)" 'echo late > $AZ_BATCHAI_JOB_MOUNT_ROOT/smb/late
         touch $HOME/'"${HOME_DIR##*/}"'/late; sleep 300'
-    wait_until 20 as_user test -e "$HOME_DIR/late"
+    wait_until 60 as_user test -e "$HOME_DIR/late"
     as_root_on h1 pkill -9 -x batchai-node
-    wait_until 5 as_root_on h1 bash -c '! pgrep -x rclone'
+    wait_until 60 as_root_on h1 bash -c '! pgrep -x rclone'
     batchai job terminate --name killed --yes
-    wait_until 30 nodes_are_clean h1 h2
+    wait_until 60 nodes_are_clean h1 h2
     # On the share if the upload was quicker than the kill.
     as_user bash -c "cat $share/smb/data/late || find $HOME_DIR/records -path '*/unsaved/h1/smb/late' -exec cat {} +" |
         grep -x late
@@ -246,7 +246,7 @@ create_job() {
     local saved
     create_job unsaved "$(volumes)" 'cd $AZ_BATCHAI_JOB_MOUNT_ROOT/dav; touch up
         while [[ ! -e $HOME/'"${HOME_DIR##*/}"'/down ]]; do sleep 0.2; done; echo precious > result'
-    wait_until 20 as_user test -e "$share/dav/box/up"
+    wait_until 60 as_user test -e "$share/dav/box/up"
     as_user bash -c "kill \$(cat $share/dav.pid); touch $HOME_DIR/down"
     run ! batchai job wait --name unsaved
     start_webdav
@@ -287,7 +287,7 @@ create_job() {
     run_job after '{}' true
     wait_until 60 as_user test -s "$home/unsaved/h1/dav/result-full"
     [[ $(as_user stat -c %s "$home/unsaved/h1/dav/result-full") == 300000 ]]
-    wait_until 20 nodes_are_clean h1
+    wait_until 60 nodes_are_clean h1
 }
 
 # Breaks when a cluster's volumes do not reach its jobs, or are mistaken for the job's own.
@@ -342,5 +342,5 @@ create_job() {
     echo "$output"
     [[ $output == $'one\nfrom dav\nset' ]]
     [[ $(as_user cat "$share/smb/data/outbox") == two ]]
-    wait_until 20 nodes_are_clean h1 h2
+    wait_until 60 nodes_are_clean h1 h2
 }
