@@ -53,11 +53,6 @@ function(batchai_unit_test name)
     batchai_use_precompiled(${headers} ${name})
   endif()
   add_test(NAME ${name} COMMAND ${name})
-  # Under a sanitizer a test takes up to twenty times as long.
-  if(BATCHAI_SANITIZE)
-    set(seconds 900)
-  else()
-    set(seconds 120)
-  endif()
-  set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT ${seconds})
+  # The longest take 45 s, and up to twenty times as long under a sanitizer or beside much else.
+  set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 900)
 endfunction()

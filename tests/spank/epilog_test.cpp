@@ -91,7 +91,7 @@ TEST_F(Epilog, NeverFailsAndIsSoonOver) {
         scratch.file("hanging", "#!/bin/sh\ntrap '' TERM\nkill -STOP $$\n", true).string();
     const auto begin = std::chrono::steady_clock::now();
     EXPECT_EQ(epilog_of_ours(hanging).exit_code, 0);
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
 }
 
 }  // namespace

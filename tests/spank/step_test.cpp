@@ -386,7 +386,7 @@ TEST_F(Step, EndsSoonAlsoWhenItsUserStopsBatchaiNode) {
             .string();
     const auto begin = std::chrono::steady_clock::now();
     EXPECT_EQ(run("kill -STOP $(cat " + pid + ")").exit_code, 0);
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
     EXPECT_NE(kill(std::stoi(scratch.read("job/pid")), 0), 0) << "it was left behind";
 }
 

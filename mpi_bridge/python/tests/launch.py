@@ -38,9 +38,9 @@ def launchers():
 LAUNCHERS = launchers()
 
 
-def run(program, how, seconds=300, arguments=(), **environment):
+def run(program, how, seconds=900, arguments=(), **environment):
     # A check that goes wrong on one rank must not keep the others waiting for long.
-    patience = {"MPI_BRIDGE_TIMEOUT_SECONDS": "60", "MPI_BRIDGE_STALL_SHUTDOWN_SECONDS": "30"}
+    patience = {"MPI_BRIDGE_TIMEOUT_SECONDS": "300", "MPI_BRIDGE_STALL_SHUTDOWN_SECONDS": "300"}
     command = [*LAUNCHERS[how], sys.executable, str(RANKS / program), *arguments]
     return subprocess.run(
         command,

@@ -14,7 +14,7 @@ def python(code, **environment):
         env={**ALONE, **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
 

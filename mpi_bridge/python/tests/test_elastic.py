@@ -27,7 +27,7 @@ def run(half, directory, launcher, **environment):
         },
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert result.returncode == 0, result.stdout + result.stderr

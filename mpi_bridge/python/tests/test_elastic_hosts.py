@@ -29,7 +29,7 @@ def run(directory, *words, program="elastic_hosts.py", **environment):
         },
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
 

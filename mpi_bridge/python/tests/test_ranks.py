@@ -18,7 +18,7 @@ RANKS = Path(__file__).parent / "ranks"
 LAUNCHER = shlex.split(os.environ.get("MPI_BRIDGE_TEST_LAUNCHER", ""))
 
 
-def run(program, seconds=240, **environment):
+def run(program, seconds=600, **environment):
     return subprocess.run(
         [*LAUNCHER, sys.executable, str(RANKS / program)],
         env={**os.environ, "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", **environment},

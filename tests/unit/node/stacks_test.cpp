@@ -40,7 +40,7 @@ using batchai::node::kernel_threads;
 using batchai::node::KernelCall;
 using std::chrono::milliseconds;
 
-constexpr milliseconds longest{2000};
+constexpr milliseconds longest{60000};
 constexpr const char* words = "Stack (most recent call first):\n";
 
 int dump_file = -1;
@@ -165,7 +165,7 @@ TEST(ArmedPython, SaysThatItIsBeingAsked) {
     ASSERT_EQ(flock(files[0].file.get(), LOCK_EX), 0);
     const Armed other(Wrong::nothing);
     const auto answers =
-        ask_for_python_stacks({question_to(one), question_to(other)}, milliseconds(200));
+        ask_for_python_stacks({question_to(one), question_to(other)}, milliseconds(3000));
     EXPECT_EQ(answers.at(one.process()).why, "another command is asking it for its stacks");
     EXPECT_EQ(answers.at(other.process()).dumps.size(), 1U);
 }

@@ -14,7 +14,7 @@ def test_the_step_ends(how, condition):
     result = launch.run(
         "adverse_exception.py",
         how,
-        seconds=60,
+        seconds=600,
         arguments=[condition],
         MPI_BRIDGE_TIMEOUT_SECONDS="600",
         MPI_BRIDGE_STALL_SHUTDOWN_SECONDS="600",

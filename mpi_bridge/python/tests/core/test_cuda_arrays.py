@@ -50,7 +50,7 @@ def test_ranks_share_a_device_over_nccl():
         env={**os.environ, **_environment(1, 6), "MPI_BRIDGE_GPU_PATH": "nccl"},
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=600,
         check=False,
     )
     assert ranks.returncode == 0, ranks.stdout + ranks.stderr

@@ -33,6 +33,6 @@ numbers = numpy.ones(4, "f4")
 os.held = held
 """
     result = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=False
     )
     assert (result.returncode, result.stderr) == (0, "")

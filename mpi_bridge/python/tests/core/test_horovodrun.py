@@ -26,7 +26,7 @@ def run(*arguments, **environment):
         env={**os.environ, "PYTHONPATH": str(SOURCE), **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
 
@@ -111,7 +111,7 @@ def test_outside_of_an_allocation_it_says_what_to_do(srun):
         env={**environment, "PYTHONPATH": str(SOURCE), **srun},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert result.returncode == 1
@@ -154,7 +154,7 @@ def test_the_wheel_is_for_every_python(carries, tmp_path):
         [*pip, "-w", str(tmp_path), str(tree)],
         env={**os.environ, "MPI_BRIDGE_LIBRARY": library if carries else ""},
         check=True,
-        timeout=120,
+        timeout=600,
     )
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()

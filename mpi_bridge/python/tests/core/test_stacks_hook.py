@@ -28,7 +28,7 @@ def run(script, *paths, **environment):
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=600,
     )
     assert result.returncode == 0, result.stderr
     return result

@@ -26,13 +26,13 @@ def start(*arguments):
 )
 def test_the_status_of_the_ranks(program, status):
     with start(2, "bash", "-c", program) as ranks:
-        ranks.communicate(timeout=60)
+        ranks.communicate(timeout=600)
     assert ranks.returncode == status
 
 
 def test_each_rank_has_a_host_id():
     with start("--own-host-ids", 2, "bash", "-c", 'echo "$NCCL_HOSTID"') as ranks:
-        out, _ = ranks.communicate(timeout=60)
+        out, _ = ranks.communicate(timeout=600)
     assert sorted(out.split()) == ["rank-0", "rank-1"]
 
 
@@ -41,7 +41,7 @@ def test_a_signal_ends_all_ranks(number):
     with start(2, "bash", "-c", "echo $$; exec sleep 300") as ranks:
         started = [int(ranks.stdout.readline()) for _ in range(2)]
         ranks.send_signal(number)
-        ranks.communicate(timeout=60)
+        ranks.communicate(timeout=600)
     # Those of a launcher that is killed end a moment later.
     for _ in range(50):
         left = [each for each in started if os.path.exists(f"/proc/{each}")]

@@ -32,8 +32,8 @@ def handler(_number, _frame):
 
 if mpi_bridge.rank() == 0:
     signal.signal(signal.SIGALRM, handler)
-    signal.setitimer(signal.ITIMER_REAL, 0.3)
     try:
+        signal.setitimer(signal.ITIMER_REAL, 1)
         call("planned")
     except KeyboardInterrupt:
         print(f"interrupted one of {mpi_bridge.size()}", flush=True)

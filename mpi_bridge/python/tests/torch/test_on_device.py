@@ -44,13 +44,13 @@ def start(*arguments):
 
 def test_a_killed_rank():
     with start("--killed", 1, 2, sys.executable, KILLED) as ranks:
-        out, err = ranks.communicate(timeout=120)
+        out, err = ranks.communicate(timeout=600)
     assert "PASSED rank 0" in out, out + err
     assert ranks.returncode == 0
 
 
 def test_speed():
     with start(2, sys.executable, SPEED) as ranks:
-        out, err = ranks.communicate(timeout=120)
+        out, err = ranks.communicate(timeout=600)
     assert out.startswith("| step with DDP of 2 ranks"), out + err
     assert ranks.returncode == 0

@@ -24,7 +24,7 @@ def torchrun(ranks, *program):
         *("--nproc-per-node", str(ranks), *map(str, program)),
     ]
     return subprocess.run(
-        command, env=ENVIRONMENT, capture_output=True, text=True, timeout=200, check=False
+        command, env=ENVIRONMENT, capture_output=True, text=True, timeout=600, check=False
     )
 
 
@@ -56,7 +56,7 @@ def test_a_plain_loop(size, tmp_path):
         for rank in range(size)
     ]
     for number, rank in enumerate(ranks):
-        output, _ = rank.communicate(timeout=120)
+        output, _ = rank.communicate(timeout=600)
         assert (rank.returncode, output.splitlines()[-1:]) == (
             0,
             [f"passed on rank {number}"],
