@@ -75,7 +75,7 @@ while True: server.accept()[0].close()" < /dev/null > /dev/null 2>&1 3>&- 4>&- &
     start
     in_background server job shell job -- python3 -m http.server --bind 127.0.0.1 --directory "$HOME_DIR" 7106
     in_background port job port job 0:7106
-    wait_until 40 says port.err "can be used"
+    wait_until 60 says port.err "can be used"
     run as_user python3 -c "$ask" "$(port_of)"
     echo "$output"
     [[ $output == *alices-secret* ]]
@@ -108,7 +108,7 @@ for _ in range(200):
         echo $! > /tmp/bobs-server.pid'
     wait_until 60 as_root_on "$server_host" python3 -c 'import socket; socket.create_connection(("127.0.0.1", 7107))'
     in_background port job port job 0:7107
-    wait_until 40 says port.err "belongs to another user"
+    wait_until 60 says port.err "belongs to another user"
     run as_user python3 -c "$ask" "$(port_of)"
     echo "$output"
     [[ $output != *HTTP* ]]

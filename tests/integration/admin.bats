@@ -245,7 +245,7 @@ assert found["proc.tracking"]["severity"] == "warning" and found["proc.tracking"
     grep -E '^ok +nodes\.answer +h1, h2: ' <<< "$report"
 }
 
-one_is_used() { as_user sinfo -h -N -n h1 -p main -o %T | grep -q mixed; }
+one_is_used() { as_user sinfo -h -N -n h1 -p main -o %T | grep -qE '^(mixed|allocated)'; }
 check_is_queued() { as_user squeue -h -o %j | grep -q batchai-check; }
 
 @test "an interrupt leaves neither a job nor a directory" {

@@ -89,10 +89,7 @@ nothing_is_left_on() { prints_nothing container_processes_on "$1" && prints_noth
     wait_until 60 as_user test -s "$home/runs"
     id=$(batchai job show -n requeued --query slurmJobId -o tsv)
     as_root_on login scontrol requeue "$id"
-    # Else it waits for two minutes, as Slurm has it.
-    wait_until 60 state_is "$id" PENDING
-    # Not in the same second: Slurm takes the new credential for the revoked one then.
-    as_root_on login scontrol update jobid="$id" starttime=now+2
+    start_again "$id"
     run -0 batchai job wait -n requeued
     [[ $(as_user cat "$home/runs") == $'run\nrun' ]]
     run batchai job file stream --job requeued --file-name stderr.txt
@@ -288,7 +285,7 @@ slow_job_says() {
     as_user bash -c "RCLONE_USER=alice RCLONE_PASS=sesame setsid rclone serve webdav --config= \
         --bwlimit 20k --addr $address:8097 $home/dav < /dev/null > $home/dav.log 2>&1 & echo \$! > $home/dav.pid"
     wait_until 60 as_user grep -q "WebDav Server started" "$home/dav.log"
-    write_site "flush_timeout = 30, storage_accounts = { slow = { credentials_file = '$home/key',
+    write_site "flush_timeout = 90, storage_accounts = { slow = { credentials_file = '$home/key',
         blob_container_remote = { type = 'webdav', url = 'http://$address:8097', vendor = 'other', user = 'alice' }}}"
     job "" "" 'del(.properties.containerSettings) | .properties.mountVolumes.azureBlobFileSystems =
         [{accountName: "slow", containerName: "box", relativeMountPath: "slow"}]
@@ -299,10 +296,10 @@ slow_job_says() {
     id=$(as_user squeue -h -o %i)
     as_user scancel --signal=TERM "$id.0"
     # Well before the storage has had its time.
-    wait_until 25 has_ended "$id"
+    wait_until 60 has_ended "$id"
     wait || true
     cat "$BATS_TEST_TMPDIR/step"
-    wait_until 90 slow_job_says "are saved in "
+    wait_until 240 slow_job_says "are saved in "
     slow_job_says "what the job wrote is still being stored"
     no_node_is_drained
     run as_user find "$share/store/hand-over" -path '*/unsaved/h1/slow/result' -size 4000000c

@@ -64,8 +64,7 @@ job_directory_is_on() { [[ -n $(job_directories_on "$1") ]]; }
     run as_root_on h1 grep -c /mounts/data /proc/self/mountinfo
     [[ $output == 0 ]]
     wait_until 60 nothing_is_queued
-    run as_root_on h1 pgrep batchai-node
-    [[ $status -eq 1 ]]
+    wait_until 60 no_node_program h1
 }
 
 # Breaks when the filter does not set the sizes, or the inner srun does not inherit the plan.
@@ -253,6 +252,9 @@ PYTHON
 }
 
 # Breaks when the anchor is not part of what Slurm ends, or the epilog does not clean.
+# no_node_program HOST: the clean-up after a job goes on alone for a while.
+no_node_program() { as_root_on "$1" sh -c '! pgrep batchai-node'; }
+
 @test "scancel leaves no process and no directory of the job on the node" {
     job 1
     id=$(with_site sbatch --parsable -w h2 --output=/dev/null --job-json="$share/job.json" \
@@ -261,8 +263,7 @@ PYTHON
     wait_until 60 job_directory_is_on h2
     as_user scancel "$id"
     wait_until 60 nothing_is_queued
-    run as_root_on h2 pgrep batchai-node
-    [[ $status -eq 1 ]]
+    wait_until 60 no_node_program h2
     wait_until 60 prints_nothing job_directories_on h2
     no_node_is_drained
 }

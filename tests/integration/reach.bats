@@ -288,7 +288,7 @@ wait no longer runs
 SCRIPT
     echo "$output"
     [[ $status -ne 0 && $status -ne 98 && $status -ne 99 && $output == *'the job "ranks" no longer runs'*succeeded* ]]
-    wait_until 40 says port.err "no longer running"
+    wait_until 60 says port.err "no longer running"
     wait_until 60 is_over port
     batchai job wait --name ranks
 }

@@ -17,7 +17,7 @@ YAML
     "$MINICLUSTER" exec --user root -- docker-registry serve "$directory/config.yml" \
         > "$BATS_FILE_TMPDIR/$1.log" 2>&1 3>&- &
     echo $! >> "$BATS_FILE_TMPDIR/registries"
-    wait_until 10 as_root_on login bash -c "exec 9<> /dev/tcp/127.0.0.1/$2"
+    wait_until 60 as_root_on login bash -c "exec 9<> /dev/tcp/127.0.0.1/$2"
 }
 
 # Ends all of them.

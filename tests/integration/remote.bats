@@ -93,7 +93,7 @@ JSON
         [[ $(tail -qn 1 "$BATS_TEST_TMPDIR/$name".* | sort | xargs) == "0 4 4 4" ]]
     done
     for name in one two three; do ends_well "$name"; done
-    nothing_is_queued
+    wait_until 60 nothing_is_queued
 }
 
 # Breaks when a record, a log or a list ends at the first file that another host has replaced.
@@ -119,7 +119,7 @@ JSON
         run batchai job create --name "on-$fault" -f job.json -o none
         echo "$output"
         [[ $status -ne 0 && $output == *"$words"* ]]
-        nothing_is_queued
+        wait_until 60 nothing_is_queued
         faults ''
         trains "on-$fault"
     done

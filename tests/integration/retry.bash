@@ -41,11 +41,11 @@ retry_of() { show "$1" | jq -r ".attempts[$2].retry"; }
 goes_on() {
     wait_until 90 waits_or_has_begun "$1" || { show "$1"; return 1; }
     # Slurm may start it meanwhile.
-    has_begun_again "$1" || start_again "$(slurm_id "$1")" || wait_until 30 has_begun_again "$1"
+    has_begun_again "$1" || start_again "$(slurm_id "$1")" || wait_until 60 has_begun_again "$1"
 }
 # waits_again NAME: not for its first attempt, as on a busy cluster.
 waits_or_has_begun() { has_begun_again "$1" || waits_again "$1"; }
-waits_again() { waits "$1" && show "$1" | jq -e '.attempts | length > 0' > /dev/null; }
+waits_again() { show "$1" | jq -e '.attempts | length > 0' > /dev/null && waits "$1"; }
 has_begun_again() { show "$1" | jq -e '.attempts | length > 1' > /dev/null; }
 
 # preempt NAME: a job of higher priority takes its nodes.

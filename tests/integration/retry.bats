@@ -201,6 +201,7 @@ said() { as_user grep -qF "$1" "$HOME_DIR/refused.log"; }
 @test "ranks are told of a pre-emption, and have time to save" {
     job_that_runs "$(stops_at_the_signal)" '{"on": ["preemption"]}' '{"partition": "requeued"}' |
         jq '.properties.checkpoint = {before: "PT1M"}' | submit told
+    wait_until 60 has_said told ready
     preempt told
     goes_on told
     run -0 batchai job wait --name told

@@ -334,7 +334,7 @@ heard() { as_user test -s "$HOME_DIR/heard/$1"; }
     batchai_with "HOME=$HOME_DIR" job create --name untold --config-file untold.json --output none
     run batchai job wait --name untold
     [[ $status -eq 4 ]]
-    wait_until 40 log_says untold 'the webhook was not told that the job has ended: its certificate'
+    wait_until 60 log_says untold 'the webhook was not told that the job has ended: its certificate'
     stop_listening
     prints_nothing lines_unlike '/(secrets.json|keys/webhook)$' as_user find "$HOME_DIR" /shared/logs -type f -exec grep -sl hush-2342 '{}' ';'
     run batchai job show --name told
@@ -360,12 +360,12 @@ heard() { as_user test -s "$HOME_DIR/heard/$1"; }
     echo '{"notification": {"webhook": {"url": "http://login:'"$port"'/quiet", "onlyFailures": true}}}' | job_file webquiet true
     batchai_with "BATCHAI_SITE=$HOME_DIR/site.lua" job create --name webquiet --config-file webquiet.json --output none
     for name in heard moved refused nobody quiet; do batchai job wait --name "web$name"; done
-    wait_until 40 heard heard
+    wait_until 60 heard heard
     end=$(as_user cat "$HOME_DIR/heard/heard")
     jq -e '(keys == ["text"]) and (.text | test("^Job webheard \\(Slurm job [0-9]+\\) has succeeded after [0-9]+ s$"))' <<< "$end"
-    wait_until 40 log_says webmoved 'redirection (HTTP status 307), which is not followed'
-    wait_until 40 log_says webrefused 'it answered with HTTP status 500'
-    wait_until 40 log_says webnobody 'it refuses the connection'
+    wait_until 60 log_says webmoved 'redirection (HTTP status 307), which is not followed'
+    wait_until 60 log_says webrefused 'it answered with HTTP status 500'
+    wait_until 60 log_says webnobody 'it refuses the connection'
     [[ $(as_user ls "$HOME_DIR/heard" | sort | tr '\n' ' ') == 'heard moved refused ' ]]
     stop_listening
 }

@@ -129,7 +129,7 @@ PYTHON
     [[ $(batchai job logs again --task 2) == "point 2 x=9" ]]
     run -0 batchai sweep retry --name again
     [[ $output == *"no point has failed"* ]]
-    prints_nothing as_user squeue -h
+    wait_until 60 nothing_is_queued
     # The retried points belong to the job.
     run -0 batchai job delete --name again --yes
     prints_nothing as_user find "$HOME_DIR/records" -name again

@@ -27,7 +27,10 @@ LUA
         < "$SOURCE/examples/frameworks/tensorflow_multiworker.py"
 }
 
-teardown() { cancel_jobs; }
+teardown() {
+    cancel_jobs
+    wait_until 60 nodes_idle 4
+}
 
 teardown_file() {
     cancel_jobs

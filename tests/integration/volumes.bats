@@ -237,7 +237,7 @@ create_job() {
     batchai job terminate --name killed --yes
     wait_until 60 nodes_are_clean h1 h2
     # On the share if the upload was quicker than the kill.
-    as_user bash -c "cat $share/smb/data/late || find $HOME_DIR/records -path '*/unsaved/h1/smb/late' -exec cat {} +" |
+    as_user bash -c "cat $share/smb/data/late; find $HOME_DIR/records -path '*/unsaved/h1/smb/late' -exec cat {} +" |
         grep -x late
 }
 

@@ -149,7 +149,7 @@ SCRIPT
 
 # Breaks when removal takes what is the admin's, leaves what is ours, or does not say what to do.
 @test "removal leaves only configuration, and says which line is left" {
-    wait_until 30 nothing_is_queued
+    wait_until 60 nothing_is_queued
     as_root_on login sh -c 'mkdir -p /etc/batchai && echo "return {}" > /etc/batchai/site.lua'
     run apt purge "${our_packages[@]}"
     echo "$output"
