@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 
-#include "cli/output/terminal.hpp"
 #include "run/phases/wire_up.hpp"
 #include "run/srun/srun_arguments.hpp"
 
@@ -73,8 +72,6 @@ base::Result<std::optional<StacksFound>> ask_for_stacks(const RunningJob& runnin
         else
             found.missing.push_back({node, answer.error().what});
     }
-    if (!found.missing.empty() && !found.nodes.empty() && !step.said().empty())
-        cli::say(step.said());
     if (found.nodes.empty())
         return base::fail(
             step.said().empty() ? fmt::format("no node has answered within {} s", longest.count())

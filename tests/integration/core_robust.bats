@@ -194,14 +194,11 @@ shared_memory_is_clean() {
     # Slurm kills what has not ended by itself.
     [[ $output == *ready*CANCELLED* && $output != *Killed* ]]
 
-    as_user rm "$share/wait.out"
-    # Programs that a script starts in the background ignore Ctrl-C.
-    as_user sh -c "LD_LIBRARY_PATH=$PREFIX/lib UCX_TLS=tcp,self exec env --default-signal=INT \
-        srun --nodes=4 --ntasks=8 --mpi=$(slurm_mpi) $share/endings wait > $share/wait.out 2>&1" 3>&- &
-    wait_until 60 ready_lines_are 8
-    as_user pkill -INT -x srun
+    as_user sh -c "LD_LIBRARY_PATH=$PREFIX/lib UCX_TLS=tcp,self timeout --signal=INT --foreground 20 \
+        srun --nodes=4 --ntasks=8 --mpi=$(slurm_mpi) $share/endings wait > $share/wait.out 2>&1" || true
+    # They were there when the interrupt came.
+    ready_lines_are 8
     wait_until 60 nodes_idle 4
-    wait
     shared_memory_is_clean
 }
 ready_lines_are() { [[ $(as_user grep -c '^ready' "$share/wait.out") -eq $1 ]]; }

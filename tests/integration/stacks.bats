@@ -154,14 +154,13 @@ stacks_say() { batchai job stacks "$1" | grep -F -- "$2"; }
 # Breaks when a node that does not answer takes the answers of the others with it, or is not named.
 @test "a node that does not answer is named, and the others are shown" {
     hangs dead 2 2 ways.py
-    # For longer than the command waits, and shorter than Slurm does before it gives the node up.
-    as_root_on h2 sh -c 'pkill -STOP -x slurmd; (sleep 17; pkill -CONT -x slurmd) < /dev/null > /dev/null 2>&1 &' 3>&-
+    as_root_on h2 pkill -STOP -x slurmd
     run batchai job stacks dead
+    as_root_on h2 pkill -CONT -x slurmd
     echo "$status $output"
     [[ $status -eq 1 && $output == *"rank 0 on h1: "* && $output != *"on h2"* && $output == *"warning: h2: has not answered"* ]]
     wait_until 60 no_step_of_stacks
-    run -0 --separate-stderr batchai job stacks dead
-    says "rank 1 on h2: "
+    wait_until 60 stacks_say dead "rank 1 on h2: "
 }
 
 # Breaks when it says nothing, or something else, of a job that has no ranks.
