@@ -20,6 +20,20 @@ std::string map_characters(std::string_view text, int (*convert)(int)) {
 
 }  // namespace
 
+std::string number_ranges(const std::vector<int>& numbers, std::string_view separator) {
+    std::string out;
+    for (std::size_t i = 0; i < numbers.size();) {
+        std::size_t end = i;
+        while (end + 1 < numbers.size() && numbers[end + 1] == numbers[end] + 1)
+            ++end;
+        if (!out.empty()) out += separator;
+        out += std::to_string(numbers[i]);
+        if (end != i) out += '-' + std::to_string(numbers[end]);
+        i = end + 1;
+    }
+    return out;
+}
+
 std::string lower(std::string_view text) {
     return map_characters(text, std::tolower);
 }

@@ -44,6 +44,11 @@ template <typename Number>
     return number;
 }
 
+// Returns numbers as ranges with the separator between them: "0-2,5". They must be sorted, each
+// once.
+[[nodiscard]] std::string number_ranges(const std::vector<int>& numbers,
+                                        std::string_view separator = ",");
+
 [[nodiscard]] std::string lower(std::string_view text);
 [[nodiscard]] std::string upper(std::string_view text);
 

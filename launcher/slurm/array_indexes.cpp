@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 
 namespace batchai::slurm {
@@ -57,19 +55,6 @@ std::optional<std::vector<int>> expand_array_indexes(std::string_view text) {
     }
     std::sort(out.begin(), out.end());
     out.erase(std::unique(out.begin(), out.end()), out.end());
-    return out;
-}
-
-std::string array_indexes(const std::vector<int>& tasks) {
-    std::string out;
-    for (std::size_t i = 0; i < tasks.size();) {
-        std::size_t end = i;
-        while (end + 1 < tasks.size() && tasks[end + 1] == tasks[end] + 1)
-            ++end;
-        if (!out.empty()) out += ',';
-        out += i == end ? std::to_string(tasks[i]) : fmt::format("{}-{}", tasks[i], tasks[end]);
-        i = end + 1;
-    }
     return out;
 }
 

@@ -15,9 +15,6 @@ namespace batchai::slurm {
 // the text is something else. Slurm's own limit of such numbers is 4,000,000.
 [[nodiscard]] std::optional<std::vector<int>> expand_array_indexes(std::string_view text);
 
-// Returns the shortest such text: "1,3,5-7". `tasks` must be sorted, each number once.
-[[nodiscard]] std::string array_indexes(const std::vector<int>& tasks);
-
 struct TaskCounts {
     int queued = 0;
     int running = 0;

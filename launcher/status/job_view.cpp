@@ -9,6 +9,7 @@
 
 #include "base/parallel.hpp"
 #include "base/record.hpp"
+#include "base/text.hpp"
 #include "cli/output/query.hpp"
 #include "cli/output/terminal.hpp"
 #include "plan/plan.hpp"
@@ -220,7 +221,7 @@ base::Result<TaskView> task_of(const JobView& view, int number) {
         known.push_back(task.number);
     }
     return base::fail(fmt::format("the job has no task {}", number), view.job.key.job,
-                      "its tasks are " + slurm::array_indexes(known), base::ExitCode::not_found);
+                      "its tasks are " + base::number_ranges(known), base::ExitCode::not_found);
 }
 
 namespace {

@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 #include "base/beneath.hpp"
+#include "base/text.hpp"
 #include "base/timestamp.hpp"
 #include "plan/plan_file.hpp"
 #include "plan/sweep_file.hpp"
-#include "slurm/array_indexes.hpp"
 #include "status/array_view.hpp"
 #include "status/job_view.hpp"
 
@@ -77,7 +77,7 @@ base::Result<fs::path> output_directory(const store::Store& store, const store::
         const auto tasks = TRY(tasks_of(store, job, {}));
         if (!std::binary_search(tasks.begin(), tasks.end(), *task))
             return base::fail(fmt::format("the job has no task {}", *task), key.job,
-                              "its tasks are " + slurm::array_indexes(tasks),
+                              "its tasks are " + base::number_ranges(tasks),
                               base::ExitCode::not_found);
         plan = TRY(plan::plan_of_task(plan, *task));
     }

@@ -12,9 +12,9 @@
 
 #include "base/lock.hpp"
 #include "base/process.hpp"
+#include "base/text.hpp"
 #include "plan/make.hpp"
 #include "record/retries.hpp"
-#include "slurm/array_indexes.hpp"
 #include "slurm/parse.hpp"
 #include "submit/environment.hpp"
 #include "submit/held_job.hpp"
@@ -87,7 +87,7 @@ base::Result<store::ArrayRun> run_tasks_again(const store::Store& store,
     const record::JobFiles files = store.job_files(job.key);
     store::ArrayRun run{
         .slurm_job_id = {},
-        .tasks = slurm::array_indexes(numbers),
+        .tasks = base::number_ranges(numbers),
         .attempts_before = attempts_so_far(files, tasks, status::runs_of(job, numbers))};
     if (plan.retry) TRY(count_anew(files, tasks, run.attempts_before));
     const auto script =

@@ -132,7 +132,7 @@ ways_are_told() {
     hangs without 1 1 ways.py '{"environmentVariables": [{"name": "BATCHAI_STACKS", "value": "0"},
         {"name": "MARKS", "value": "'"$HOME_DIR"'"}]}'
     run -0 --separate-stderr batchai job stacks without
-    says "rank 0 on h1: python"
+    says "rank 0 on h1: ${PYTHON##*/} "
     [[ $output != *ways.py:* ]]
 }
 stacks_say() { batchai job stacks "$1" | grep -F -- "$2"; }

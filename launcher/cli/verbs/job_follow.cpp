@@ -19,7 +19,6 @@
 #include "base/text.hpp"
 #include "cli/output/terminal.hpp"
 #include "plan/sweep_file.hpp"
-#include "slurm/array_indexes.hpp"
 #include "status/array_view.hpp"
 #include "status/job_view.hpp"
 #include "status/output_directory.hpp"
@@ -36,7 +35,7 @@ base::Result<void> check_task(const store::Store& store, const store::Job& job,
     const auto tasks = TRY(status::tasks_of(store, job, {}));
     if (std::binary_search(tasks.begin(), tasks.end(), *task)) return {};
     return base::fail(fmt::format("the job has no task {}", *task), "--task",
-                      "its tasks are " + slurm::array_indexes(tasks), base::ExitCode::not_found);
+                      "its tasks are " + base::number_ranges(tasks), base::ExitCode::not_found);
 }
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include "base/text.hpp"
 #include "node/stacks/memory_files.hpp"
 #include "node/stacks/proc_text.hpp"
+#include "node/usage/processes.hpp"
 
 namespace batchai::node {
 
@@ -38,23 +39,15 @@ constexpr milliseconds between_looks{2};
 constexpr int looks_at_a_sleeper = 2;
 constexpr int looks_at_a_runner = 50;
 
-std::string_view value_of(std::string_view status, std::string_view key) {
-    for (const std::string_view line : base::split(status, '\n')) {
-        if (line.starts_with(key) && line.substr(key.size()).starts_with(':'))
-            return base::trim(line.substr(key.size() + 1));
-    }
-    return {};
-}
-
 // Whether a set of signals in the text of a file "status" has this one.
 bool has_signal(std::string_view status, std::string_view set, int signal) {
-    const auto signals = base::number_in<std::uint64_t>(value_of(status, set), 16);
+    const auto signals = base::number_in<std::uint64_t>(value_of_line(status, set), 16);
     return signals && ((*signals >> static_cast<unsigned>(signal - 1)) & 1U) != 0;
 }
 
 // The number that the process has for itself, which is the last if it is in a namespace of its own.
 std::string own_number(std::string_view status) {
-    const std::string_view numbers = value_of(status, "NSpid");
+    const std::string_view numbers = value_of_line(status, "NSpid");
     return std::string(base::trim(numbers.substr(numbers.find_last_of(" \t") + 1)));
 }
 
@@ -62,7 +55,7 @@ std::string own_number(std::string_view status) {
 class Armed {
   public:
     // Reads "batchai-stacks 1 PID DESCRIPTOR SIGNAL", and checks that all of it still holds.
-    static std::optional<Armed> through(pid_t process, MemoryFile file) {
+    static std::optional<Armed> through(const PythonQuestion& question, MemoryFile file) {
         std::string head(longest_head, '\0');
         const ssize_t count = pread(file.file.get(), head.data(), head.size(), 0);
         head.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
@@ -70,20 +63,19 @@ class Armed {
         if (newline == std::string::npos) return std::nullopt;
         const auto words = base::split(std::string_view(head).substr(0, newline), ' ');
         if (words.size() != 5 || words[0] != file_name || words[1] != "1" ||
-            words[2] != own_number(proc_text(process, "status")) ||
+            words[2] != own_number(proc_text(question.process, "status")) ||
             words[3] != std::to_string(file.number))
             return std::nullopt;
         const auto signal = base::number_in<int>(words[4]);
         if (!signal || *signal < SIGRTMIN || *signal > SIGRTMAX) return std::nullopt;
         Armed armed;
-        armed.process_ = process;
+        armed.process_ = question.process;
+        armed.threads_ = question.threads;
         armed.file_ = std::move(file.file);
         armed.signal_ = *signal;
         armed.head_ = newline + 1;
         return armed;
     }
-
-    void is_to_ask(std::vector<pid_t> threads) { threads_ = std::move(threads); }
 
     // Does what can be done without a wait. Returns whether all threads have been asked.
     [[nodiscard]] bool go_on(PythonAnswer& answer) {
@@ -98,7 +90,7 @@ class Armed {
                     return false;
                 std::string dump = base::end_of_file(file_, head_, longest_dump);
                 // Between the two it is neither, and the thread can be preempted there.
-                const bool sleeps = value_of(status, "State").starts_with('S');
+                const bool sleeps = value_of_line(status, "State").starts_with('S');
                 if (dump.empty() &&
                     ++empty_looks_ < (sleeps ? looks_at_a_sleeper : looks_at_a_runner))
                     return false;
@@ -124,7 +116,7 @@ class Armed {
     // Sends the signal if the thread can take it now. Otherwise returns why it cannot, or an empty
     // text where its state says it.
     std::string ask(std::string_view status) {
-        const std::string_view state = value_of(status, "State");
+        const std::string_view state = value_of_line(status, "State");
         if (state.empty() || std::string_view("SR").find(state.front()) == std::string_view::npos)
             return {};
         if (has_signal(status, "SigPnd", signal_)) return "it has not answered an earlier signal";
@@ -158,12 +150,12 @@ class Armed {
 };
 
 // Another interpreter in the same process may have armed it again. The last one is in force.
-std::optional<Armed> find_armed(pid_t process) {
-    auto files = memory_files(process, file_name, O_RDWR | O_NONBLOCK);
+std::optional<Armed> find_armed(const PythonQuestion& question) {
+    auto files = memory_files(question.process, file_name, O_RDWR | O_NONBLOCK);
     std::sort(files.begin(), files.end(),
               [](const MemoryFile& a, const MemoryFile& b) { return a.number > b.number; });
     for (MemoryFile& file : files) {
-        if (auto armed = Armed::through(process, std::move(file))) return armed;
+        if (auto armed = Armed::through(question, std::move(file))) return armed;
     }
     return std::nullopt;
 }
@@ -177,10 +169,7 @@ std::map<pid_t, PythonAnswer> ask_for_python_stacks(const std::vector<PythonQues
     std::map<pid_t, Armed> asked;
     for (const PythonQuestion& question : questions) {
         answers[question.process];
-        auto armed = find_armed(question.process);
-        if (!armed) continue;
-        armed->is_to_ask(question.threads);
-        asked.emplace(question.process, std::move(*armed));
+        if (auto armed = find_armed(question)) asked.emplace(question.process, std::move(*armed));
     }
     while (!asked.empty()) {
         for (auto at = asked.begin(); at != asked.end();)

@@ -5,7 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <new>
+#include <memory>
 #include <string_view>
 
 #include <fcntl.h>

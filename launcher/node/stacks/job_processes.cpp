@@ -2,20 +2,15 @@
 #include "node/stacks/job_processes.hpp"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/beneath.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
-#include "mpi_bridge/core/process_stat.hpp"
 #include "node/stacks/kernel_threads.hpp"
 #include "node/stacks/proc_text.hpp"
 #include "node/usage/processes.hpp"
@@ -46,12 +41,8 @@ std::string program_of(pid_t process) {
     while (!words.empty() && words.back() == '\0')
         words.pop_back();
     std::replace(words.begin(), words.end(), '\0', ' ');
-    words = base::printable_line(words.substr(0, 4 * longest_program));
-    if (words.size() <= longest_program) return words;
-    std::size_t end = longest_program;
-    while (end > 0 && (static_cast<unsigned char>(words[end]) & 0xC0U) == 0x80U)
-        --end;
-    return words.substr(0, end) + "…";
+    const bool is_long = words.size() > longest_program;
+    return base::printable_line(words.substr(0, longest_program)) + (is_long ? "…" : "");
 }
 
 bool is_ours(std::string_view program) {
@@ -61,19 +52,12 @@ bool is_ours(std::string_view program) {
 SeenProcesses processes_of_user() {
     SeenProcesses found;
     const base::FileDescriptor proc(open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    for (const std::string& name : base::names_in(proc.get())) {
-        struct stat status {};
-        const auto number = base::number_in<pid_t>(name);
-        if (!number || fstatat(proc.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 ||
-            status.st_uid != getuid())
-            continue;
-        const auto stat = mpi_bridge::parse_process_stat(proc_text(*number, "stat"));
-        if (!stat || stat->state == 'Z') continue;
-        SeenProcess seen;
-        seen.process.process = *number;
-        seen.process.parent = stat->parent;
-        seen.process.threads = stat->threads;
-        found.emplace(*number, std::move(seen));
+    for (const auto& [number, stat] : own_processes(proc.get())) {
+        if (stat.state == 'Z') continue;
+        visit::JobProcess& process = found[number].process;
+        process.process = number;
+        process.parent = stat.parent;
+        process.threads = stat.threads;
     }
     return found;
 }

@@ -19,8 +19,6 @@ namespace batchai::node {
 
 namespace {
 
-using LookClock = std::chrono::steady_clock;
-
 // How long processes may take to answer. Each of many threads takes some milliseconds.
 constexpr std::chrono::milliseconds longest_for_main_threads{1500};
 constexpr std::chrono::milliseconds longest_for_all_threads{5000};
@@ -48,8 +46,8 @@ void take_python(visit::JobProcess& process, PythonAnswer answer) {
 }
 
 // Some time after the first look, whether or not a Python had to be asked meanwhile.
-void look_again(const std::map<pid_t, BridgeLook>& bridges, LookClock::time_point began,
-                SeenProcesses& processes) {
+void look_again(const std::map<pid_t, BridgeLook>& bridges,
+                std::chrono::steady_clock::time_point began, SeenProcesses& processes) {
     if (bridges.empty()) return;
     std::this_thread::sleep_until(began + between_bridge_looks);
     for (const auto& [number, first] : bridges) {
@@ -61,7 +59,7 @@ void look_again(const std::map<pid_t, BridgeLook>& bridges, LookClock::time_poin
 }  // namespace
 
 visit::NodeStacks look_at_stacks(const StacksQuestion& question) {
-    const auto began = LookClock::now();
+    const auto began = std::chrono::steady_clock::now();
     SeenProcesses found = processes_of_job(question.job_id, question.own_step);
     std::vector<PythonQuestion> questions;
     std::map<pid_t, BridgeLook> bridges;

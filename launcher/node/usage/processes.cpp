@@ -24,32 +24,9 @@ double in_seconds(std::uint64_t ticks) {
     return static_cast<double>(ticks) * seconds_of_tick;
 }
 
-}  // namespace
-
-std::int64_t number_of_line(std::string_view text, std::string_view key) {
-    for (const std::string_view line : base::split(text, '\n')) {
-        if (!line.starts_with(key) || !line.substr(key.size()).starts_with(':')) continue;
-        std::string_view value = base::trim(line.substr(key.size() + 1));
-        value = value.substr(0, value.find(' '));  // before a unit
-        return std::max<std::int64_t>(base::number_in<std::int64_t>(value).value_or(0), 0);
-    }
-    return 0;
-}
-
-std::optional<std::string_view> variable_in(std::string_view environment, std::string_view name) {
-    for (const std::string_view entry : base::split(environment, '\0')) {
-        if (entry.starts_with(name) && entry.substr(name.size()).starts_with('='))
-            return entry.substr(name.size() + 1);
-    }
-    return std::nullopt;
-}
-
-StepProcesses::StepProcesses(base::FileDescriptor proc, StepName step)
-    : proc_(std::move(proc)), step_(std::move(step)) {}
-
-std::string StepProcesses::text_of(const std::string& path) const {
-    const base::FileDescriptor file(
-        openat(proc_.get(), path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+// The text of a file of /proc; empty if it cannot be read.
+std::string text_in(int proc, const std::string& path) {
+    const base::FileDescriptor file(openat(proc, path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     std::string text;
     std::size_t size = 0;
     while (file.valid() && size < longest_text) {
@@ -63,21 +40,51 @@ std::string StepProcesses::text_of(const std::string& path) const {
     return text;
 }
 
-StepProcesses::Listed StepProcesses::list() const {
-    Listed listed;
+}  // namespace
+
+std::string_view value_of_line(std::string_view text, std::string_view key) {
+    for (const std::string_view line : base::split(text, '\n')) {
+        if (line.starts_with(key) && line.substr(key.size()).starts_with(':'))
+            return base::trim(line.substr(key.size() + 1));
+    }
+    return {};
+}
+
+std::int64_t number_of_line(std::string_view text, std::string_view key) {
+    std::string_view value = value_of_line(text, key);
+    value = value.substr(0, value.find(' '));  // before a unit
+    return std::max<std::int64_t>(base::number_in<std::int64_t>(value).value_or(0), 0);
+}
+
+std::optional<std::string_view> variable_in(std::string_view environment, std::string_view name) {
+    for (const std::string_view entry : base::split(environment, '\0')) {
+        if (entry.starts_with(name) && entry.substr(name.size()).starts_with('='))
+            return entry.substr(name.size() + 1);
+    }
+    return std::nullopt;
+}
+
+std::map<pid_t, mpi_bridge::ProcessStat> own_processes(int proc) {
+    std::map<pid_t, mpi_bridge::ProcessStat> listed;
     const uid_t user = getuid();
-    for (const std::string& name : base::names_in(proc_.get())) {
+    for (const std::string& name : base::names_in(proc)) {
         const auto process = base::number_in<pid_t>(name);
         if (!process) continue;
         // A host may have thousands of processes of others, for which nothing more is read.
         struct stat status {};
-        if (fstatat(proc_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 ||
-            status.st_uid != user)
+        if (fstatat(proc, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 || status.st_uid != user)
             continue;
-        if (const auto stat = mpi_bridge::parse_process_stat(text_of(name + "/stat")))
+        if (const auto stat = mpi_bridge::parse_process_stat(text_in(proc, name + "/stat")))
             listed.emplace(*process, *stat);
     }
     return listed;
+}
+
+StepProcesses::StepProcesses(base::FileDescriptor proc, StepName step)
+    : proc_(std::move(proc)), step_(std::move(step)) {}
+
+std::string StepProcesses::text_of(const std::string& path) const {
+    return text_in(proc_.get(), path);
 }
 
 std::optional<int> StepProcesses::rank_by_environment(pid_t process) {
@@ -202,7 +209,7 @@ void StepProcesses::add_up(const Listed& listed) {
 void StepProcesses::look() {
     for (auto& [process, known] : known_)
         known.seen = false;
-    const Listed listed = list();
+    const Listed listed = own_processes(proc_.get());
     find_ranks(listed);
     forget_ended();
     add_up(listed);

@@ -16,12 +16,19 @@
 // The processes of a step on this node, as /proc shows them to the user.
 namespace batchai::node {
 
+// Returns the value of a "key: value" line in a text such as /proc/<pid>/status; empty if there is
+// none.
+[[nodiscard]] std::string_view value_of_line(std::string_view text, std::string_view key);
+
 // Returns the value of a "key: number" line in a text such as /proc/<pid>/io; 0 if there is none.
 [[nodiscard]] std::int64_t number_of_line(std::string_view text, std::string_view key);
 
 // Returns a variable of an environment as the kernel shows it, whose entries end with zero bytes.
 [[nodiscard]] std::optional<std::string_view> variable_in(std::string_view environment,
                                                           std::string_view name);
+
+// Returns this user's processes. `proc` is an open /proc.
+[[nodiscard]] std::map<pid_t, mpi_bridge::ProcessStat> own_processes(int proc);
 
 // The step whose processes are looked for. The tasks are children of slurmstepd.
 struct StepName {
@@ -77,7 +84,6 @@ class StepProcesses {
     };
     using Listed = std::map<pid_t, mpi_bridge::ProcessStat>;
 
-    [[nodiscard]] Listed list() const;
     void find_ranks(const Listed& listed);
     [[nodiscard]] std::optional<int> rank_by_environment(pid_t process);
     void forget_ended();

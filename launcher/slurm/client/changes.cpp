@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "slurm/array_indexes.hpp"
 #include "slurm/client.hpp"
 
 // How jobs that Slurm has are changed.
@@ -38,7 +37,7 @@ Result<void> Client::cancel_tasks(const JobId& array, const std::vector<int>& ta
     if (tasks.empty()) return {};
     base::Arguments arguments{"scancel"};
     if (only_queued) arguments.emplace_back("--state=PENDING");
-    arguments.push_back(fmt::format("{}_[{}]", array.without_task(), array_indexes(tasks)));
+    arguments.push_back(fmt::format("{}_[{}]", array.without_task(), base::number_ranges(tasks)));
     return tell(arguments, ended);
 }
 

@@ -95,7 +95,7 @@ struct JobProcess {
     int parent = 0;
     std::optional<int> rank;  // its own, or that of the rank that has started it
     bool is_task = false;     // it is the rank itself, and not a process that the rank has started
-    std::string step;         // Slurm's number of the step
+    std::string step;         // Slurm's number; empty for the ranks of a launcher below Slurm
     std::string program;      // its arguments, as far as they fit in a line
     int threads = 0;
     // The main thread, and those that are in uninterruptible sleep.

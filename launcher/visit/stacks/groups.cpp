@@ -248,7 +248,8 @@ class Bridges {
         return {ranks.begin(), ranks.end()};
     }
     static std::string ranks_text(const std::vector<int>& ranks) {
-        return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", number_list(ranks));
+        return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks",
+                           base::number_ranges(ranks, ", "));
     }
 
     void add(const BridgeState& state) {
@@ -337,7 +338,7 @@ std::string who(const StackGroup& group) {
     const std::size_t count = group.members.size();
     std::string whose = ranks.empty() ? std::string("without a rank")
                                       : fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks",
-                                                    number_list(ranks));
+                                                    base::number_ranges(ranks, ", "));
     if (!group.step.empty()) whose += fmt::format(" of step {}", group.step);
     if (group.role == StackRole::task) return fmt::format("{} on {}", whose, on);
     std::string what;
@@ -360,19 +361,6 @@ std::string place_text(const std::vector<StackFrame>& frames) {
     while (called != frames.begin() && is_wrapper(*called))
         --called;
     return fmt::format("in {}(), called {}", called->function, place_of(*users));
-}
-
-std::string number_list(const std::vector<int>& numbers) {
-    std::string text;
-    for (auto at = numbers.begin(); at != numbers.end();) {
-        auto last = at;
-        while (std::next(last) != numbers.end() && *std::next(last) == *last + 1)
-            ++last;
-        text += text.empty() ? "" : ", ";
-        text += last == at ? fmt::format("{}", *at) : fmt::format("{}-{}", *at, *last);
-        at = std::next(last);
-    }
-    return text;
 }
 
 std::string bridge_text(const std::vector<NodeStacks>& nodes) {

@@ -66,9 +66,6 @@ struct StackGroup {
 // Empty if there is nothing to say.
 [[nodiscard]] std::string bridge_text(const std::vector<NodeStacks>& nodes);
 
-// Returns "0-2, 5".
-[[nodiscard]] std::string number_list(const std::vector<int>& numbers);
-
 // Returns the groups for people to read.
 [[nodiscard]] std::string stacks_text(const std::vector<StackGroup>& groups);
 

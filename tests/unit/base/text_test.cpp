@@ -34,6 +34,12 @@ TEST(NumberIn, TakesAWholeTextThatFits) {
         EXPECT_EQ(number_in<int>(text), std::nullopt) << text;
 }
 
+TEST(NumberRanges, AreTheShortestText) {
+    EXPECT_EQ(batchai::base::number_ranges({}), "");
+    EXPECT_EQ(batchai::base::number_ranges({1, 3, 5, 6, 7}), "1,3,5-7");
+    EXPECT_EQ(batchai::base::number_ranges({0, 1, 4}, ", "), "0-1, 4");
+}
+
 TEST(Split, KeepsEmptyFields) {
     EXPECT_EQ(split("a||b", '|'), (std::vector<std::string_view>{"a", "", "b"}));
     EXPECT_EQ(split("", '|').size(), 1U);
