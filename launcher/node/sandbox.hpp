@@ -31,6 +31,7 @@
 //   rendezvous.hpp      the port at which the ranks of a step meet
 //   nccl_interface.hpp  the network interface that NCCL is told to use
 //   usage/              samples of what a step uses
+//   stacks/             where the processes of a job are, for `job stacks`
 //   health.hpp          the site's checks of this node
 //   reply.hpp           the reply to the plugin, and lines for the job's log
 namespace batchai::node {

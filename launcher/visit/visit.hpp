@@ -21,6 +21,7 @@
 //   copy.hpp     `job cp`: files from and to a node
 //   forward.hpp  `job port`, and `job node exec -L`: ports of a node as ports of this host
 //   stacks.hpp   `job stacks`: what the processes of all nodes do
+//   stacks/      what a node tells of them, and what people see of that
 //   relay/       carries several connections through the input and output of one step
 //   tar/         packs and unpacks the files of a copy
 namespace batchai::visit {

@@ -34,7 +34,7 @@ hangs() {
 }
 are_there() { [[ $(as_user find "$HOME_DIR" -maxdepth 1 -name 'there-*' | wc -l) -eq $1 ]]; }
 
-# says TEXT: a line of what was printed begins with it.
+# says TEXT: it is in what was printed.
 says() {
     grep -qF -- "$1" <<< "$output" || {
         printf 'not said: %s\nof:\n%s\n' "$1" "$output" >&2

@@ -54,8 +54,11 @@ did_not_start() {
 @test "ranks whose output files cannot be made have not succeeded" {
     # Once the preparation has started on both nodes.
     submit none "touch $HOME_DIR/ran" "\"jobPreparation\": {\"commandLine\": \"cd $HOME_DIR && touch prepares-\$AZ_BATCH_NODE_ID; until test -e prepares-h1 -a -e prepares-h2; do sleep 0.1; done; chmod 500 $(attempts_of none)\"}"
-    # That of the node which fails first.
-    did_not_start none "did not start: its output file cannot be made: $(attempts_of none)/1.stderr-"
+    batchai job wait --name none || true
+    # The rank of the node that fails first.
+    local rank
+    rank=$(failure_of none | jq -er '.FirstErrorLine | capture("^rank (?<rank>[01]) on ").rank')
+    did_not_start none "rank $rank on h$((rank + 1)) did not start: its output file cannot be made: $(attempts_of none)/1.stderr-$rank.txt: Permission denied"
     run ! as_user test -e "$HOME_DIR/ran"
 }
 
