@@ -12,9 +12,11 @@ setup_file() {
     export HOME_DIR="/home/alice/ends-$$"
     as_user mkdir -p "$HOME_DIR"
     as_root_on login cat /etc/slurm/slurm.conf > "$BATS_FILE_TMPDIR/slurm.conf"
-    # These hosts have no control groups that limit memory, but Slurm can also look at what the
-    # processes of a step use.
-    add_to_slurm_conf 'JobAcctGatherParams=OverMemoryKill' \
+    # Where no control groups limit memory, Slurm can look at what the processes of a step use.
+    # slurmctld refuses to do both.
+    local memory_kill=()
+    site_has cgroup1 || memory_kill=('JobAcctGatherParams=OverMemoryKill')
+    add_to_slurm_conf "${memory_kill[@]}" \
         'PartitionName=small Nodes=h[1-4] DefMemPerNode=300 PreemptMode=OFF State=UP'
     for partition in main small requeued cancelled; do
         site_lua <<< "return {default_partition = \"$partition\"}" | write_home "$partition.lua"

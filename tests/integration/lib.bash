@@ -73,7 +73,7 @@ site_has() {
 slurmd_log() { echo "${MINICLUSTER_HOME:-/var/lib/minicluster}/$MINICLUSTER_NAME/log/$1-slurmd.log"; }
 
 # start_slurmd HOST: starts the slurmd of a host again, with the same log.
-start_slurmd() { as_root_on "$1" setsid -f slurmd -D < /dev/null >> "$(slurmd_log "$1")" 2>&1 3>&- 4>&-; }
+start_slurmd() { "$MINICLUSTER" start --host "$1" 3>&- 4>&-; }
 
 # restart_slurmds: makes the slurmds of all compute hosts younger than the files of settings.
 restart_slurmds() {

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from . import database, host, slurm_config
+from . import control_group, database, host, slurm_config
 from .layout import LOGIN, Cluster
 from .report import ClusterError, progress
 
@@ -86,7 +86,8 @@ def start_slurmd(
     """Starts slurmd. It tells Slurm that the host has booted, if so: all hosts share one kernel."""
     argv = ["slurmd", "-D", *(["-b"] if booted else [])]
     files = 1024 if cluster.has("nofile") else 0
-    host.spawn(anchors[name], argv, cluster.log(name, "slurmd"), files)
+    variables = control_group.environment_of_slurmd(cluster)
+    host.spawn(anchors[name], argv, cluster.log(name, "slurmd"), files, variables)
 
 
 def all_idle(cluster: Cluster, login: int) -> bool:

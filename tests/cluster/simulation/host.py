@@ -31,8 +31,7 @@ def _hold(cluster: Cluster, host: str, show: list[str], report: int) -> None:
     os.closerange(4, 65536)
     try:
         if host != SWITCH:
-            if cluster.proctrack == "cgroup":
-                control_group.enter(cluster, host)
+            control_group.enter(cluster, host)
             rootfs.enter_new_root(cluster, host, show)
             socket.sethostname(cluster.hostname(host))
             ipv6 = Path("/proc/sys/net/ipv6/conf/all/disable_ipv6")
@@ -112,19 +111,30 @@ def run(anchor: int, argv: list[str]) -> subprocess.CompletedProcess[str]:
     )
 
 
-def spawn(anchor: int, argv: list[str], log: Path, files: int = 0) -> None:
+def spawn(
+    anchor: int,
+    argv: list[str],
+    log: Path,
+    files: int = 0,
+    variables: dict[str, str] | None = None,
+) -> None:
     """Starts a daemon in the host. It becomes a child of the host's anchor.
 
-    `files` is its soft limit of open files; 0: that of this process.
+    `files` is its soft limit of open files; 0: that of this process. `variables` are added to its
+    environment.
     """
     limit = ["prlimit", f"--nofile={files}:"] if files else []
+    # Not in this program's environment: a library to be preloaded is a file that the host shows.
+    added = ["env", *(f"{name}={value}" for name, value in variables.items())] if variables else []
     with log.open("ab") as output:
         subprocess.run(
-            [*enter_command(anchor), *limit, "setsid", "--fork", *argv],
+            [*enter_command(anchor), *limit, "setsid", "--fork", *added, *argv],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"},
+            # The namespace alone does not put it there.
+            preexec_fn=lambda: control_group.join(anchor),
             check=True,
         )
 

@@ -13,11 +13,11 @@ from .report import ClusterError
 
 LOGIN = "login"
 SWITCH = "switch"
-# How Slurm knows which processes belong to a step: by their parents, or by their control group.
-PROCTRACKS = ("linuxproc", "cgroup")
 _NETWORK = "10.77.0"
 # More processors than the machine may have: tests are about placement and wiring, not speed.
 CPUS_PER_NODE = 4
+# With files, Slurm knows which of the widgets a job has.
+WIDGET_FILES = ("/run/minicluster/widget0", "/run/minicluster/widget1")
 _MOST_NODES = 64
 _MOST_GPUS = 4
 
@@ -33,7 +33,6 @@ class Cluster(NamedTuple):
     name: str
     nodes: int = 4
     prefix: str | None = None
-    proctrack: str = PROCTRACKS[0]
     gpus: int = 0
     # The operating system of the hosts: "/" is the machine's own.
     system: str = "/"
@@ -47,6 +46,12 @@ class Cluster(NamedTuple):
     def has(self, trait: str) -> bool:
         return trait in self.traits
 
+    @property
+    def cpus_per_node(self) -> int:
+        """What Slurm is told. Tasks can be bound only to CPUs that the machine has."""
+        have = os.cpu_count() or 1
+        return min(CPUS_PER_NODE, have) if self.has("affinity") else CPUS_PER_NODE
+
     def hostname(self, host: str) -> str:
         """What the host calls itself; Slurm and minicluster call it `host`."""
         return f"node-{host}" if self.has("hostnames") and host != LOGIN else host
@@ -57,6 +62,11 @@ class Cluster(NamedTuple):
         if self.gpu_devices:
             return self.gpu_devices.split(",")
         return [f"/run/minicluster/gpu{number}" for number in range(self.gpus)]
+
+    @property
+    def pretended_devices(self) -> list[str]:
+        """Device files that are made for each compute host. No program can open them."""
+        return [*([] if self.gpu_devices else self.gpu_files), *WIDGET_FILES]
 
     @property
     def directory(self) -> Path:
@@ -84,6 +94,11 @@ class Cluster(NamedTuple):
     def remote(self) -> Path:
         """What the file system of the trait `remote` is made of."""
         return self.directory / "remote"
+
+    @property
+    def only_version_2(self) -> Path:
+        """The library that shows slurmd the control groups of version 2 alone."""
+        return self.directory / "only_version_2.so"
 
     @property
     def controllers(self) -> list[str]:

@@ -25,7 +25,7 @@ from . import (
     site,
     slurm_config,
 )
-from .anchors import anchors_of
+from .anchors import anchor_of, anchors_of
 from .layout import LOGIN, SWITCH, Cluster
 from .report import ClusterError, progress
 
@@ -162,6 +162,7 @@ def _start(cluster: Cluster, show: list[str], script: str) -> None:
     _configure(cluster)
     _make_enter(cluster)
     site.prepare(cluster)
+    control_group.prepare(cluster)
     cluster.save()
     database.prepare(cluster)
     readers = {name: host.start(cluster, name, show) for name in [SWITCH, *cluster.hosts]}
@@ -190,8 +191,7 @@ def up(cluster: Cluster, script: str, source_tree: str) -> None:
     layout.check(cluster)
     site.check(cluster)
     _check_machine()
-    if cluster.proctrack == "cgroup":
-        control_group.check()
+    control_group.check(cluster)
     if cluster.prefix:
         project.check(cluster.prefix)
     with _only_one(cluster.name):
@@ -248,6 +248,12 @@ def status(name: str) -> int:
     if LOGIN in anchors:
         print(host.run(anchors[LOGIN], ["sinfo"]).stdout, end="")
     return 1 if missing else 0
+
+
+def start_slurmd(name: str, wanted: str) -> None:
+    """Starts the slurmd of a host as `up` did."""
+    cluster, anchor = anchor_of(name, wanted)
+    daemons.start_slurmd(cluster, {wanted: anchor}, wanted)
 
 
 def set_broken(name: str, wanted: str, broken: bool) -> None:

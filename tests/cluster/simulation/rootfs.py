@@ -85,11 +85,9 @@ def _make_etc(cluster: Cluster, host: str, root: Path) -> None:
         kernel.bind(str(cluster.etc / name), str(etc / name))
 
 
-def _make_gpu_files(cluster: Cluster, root: Path) -> None:
-    """Device files that Slurm can hand out as GPUs. No program can open them."""
-    if cluster.gpu_devices:
-        return  # they are in /dev
-    for number, path in enumerate(cluster.gpu_files):
+def _make_device_files(cluster: Cluster, root: Path) -> None:
+    """Device files that Slurm can hand out."""
+    for number, path in enumerate(cluster.pretended_devices):
         node = root / path.lstrip("/")
         node.parent.mkdir(exist_ok=True)
         os.mknod(node, stat.S_IFCHR | 0o666, os.makedev(_NVIDIA_MAJOR, number))
@@ -120,8 +118,7 @@ def _make_kernel_views(cluster: Cluster, root: Path) -> None:
     kernel.mount("proc", str(root / "proc"), "proc", 0, hides)
     kernel.mount("sysfs", str(root / "sys"), "sysfs")
     kernel.bind("/sys/fs/cgroup", str(root / "sys/fs/cgroup"))
-    if cluster.proctrack == "cgroup":
-        control_group.show(root)
+    control_group.show(cluster, root)
     kernel.mount("tmpfs", str(root / "dev/shm"), "tmpfs", 0, "mode=1777")
     if (root / "dev/mqueue").is_dir():
         kernel.mount("mqueue", str(root / "dev/mqueue"), "mqueue")
@@ -176,7 +173,7 @@ def enter_new_root(cluster: Cluster, host: str, show: list[str]) -> None:
     _make_etc(cluster, host, root)
     _make_runtime(cluster, root)
     if host != LOGIN:
-        _make_gpu_files(cluster, root)
+        _make_device_files(cluster, root)
     _make_kernel_views(cluster, root)
     _make_service_state(cluster, host, root)
     for name in ("home", "shared"):

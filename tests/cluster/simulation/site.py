@@ -7,14 +7,13 @@ replace those of the same key. Other code checks for a trait with Cluster.has().
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-from . import settings
-from .layout import CPUS_PER_NODE, Cluster
+from . import control_group, settings
+from .layout import Cluster
 from .report import ClusterError
 
 
@@ -27,6 +26,8 @@ class Trait(NamedTuple):
 
 
 _PROGRAMS = "/etc/slurm/site"
+
+_BY_CONTROL_GROUP = ("ProctrackType=proctrack/cgroup", "TaskPlugin=task/cgroup")
 
 TRAITS = (
     Trait("hidepid", "users see their own processes only (/proc with hidepid=2)"),
@@ -69,12 +70,21 @@ TRAITS = (
         "Linux 6.18 and later refuse it now and then (_create_ns: Invalid argument)",
     ),
     Trait(
+        "cgroup1",
+        "Slurm tracks processes, and limits memory and devices, by control groups of version 1",
+        (*_BY_CONTROL_GROUP, "JobAcctGatherType=jobacct_gather/cgroup"),
+    ),
+    Trait(
+        "cgroup2",
+        "Slurm tracks processes, and limits devices, by control groups of version 2",
+        _BY_CONTROL_GROUP,
+        "a host has one version of control groups",
+    ),
+    Trait(
         "affinity",
-        "Slurm binds tasks to cores (task/affinity)",
+        "Slurm binds tasks to cores (task/affinity), of which a node has no more than the machine",
         ("TaskPlugin=task/affinity",),
-        ""
-        if (os.cpu_count() or 1) >= CPUS_PER_NODE
-        else f"this machine has fewer than the {CPUS_PER_NODE} CPUs that a node claims",
+        "a node with fewer CPUs has no room for most of the tests",
     ),
     Trait(
         "cpus",
@@ -164,6 +174,8 @@ def _own(cluster: Cluster) -> list[Trait]:
 def apply(cluster: Cluster, lines: list[str]) -> list[str]:
     """The lines of slurm.conf with those of the traits in their place; `KEY=` takes KEY out."""
     wanted = dict(line.split("=", 1) for trait in _own(cluster) for line in trait.slurm_conf)
+    if cluster.has("affinity") and control_group.version(cluster):
+        wanted["TaskPlugin"] = "task/cgroup,task/affinity"
     kept = [line for line in lines if line.split("=", 1)[0] not in wanted]
     return [f"{key}={value}" for key, value in wanted.items() if value] + kept
 

@@ -7,8 +7,8 @@ import re
 import subprocess
 from pathlib import Path
 
-from . import power, site
-from .layout import CPUS_PER_NODE, LOGIN, Cluster
+from . import control_group, power, site
+from .layout import LOGIN, WIDGET_FILES, Cluster
 from .report import ClusterError
 
 SLURMCTLD_PORT = 6817
@@ -16,8 +16,6 @@ SLURMD_PORT = 6818
 SLURMDBD_PORT = 6819
 
 _MEMORY_PER_NODE_MB = 8192
-# Any devices will do: with files Slurm knows which of the widgets a job has.
-_WIDGET_FILES = ("/dev/zero", "/dev/full")
 
 
 def _slurm_series(cluster: Cluster) -> tuple[int, int]:
@@ -32,7 +30,7 @@ def _slurm_series(cluster: Cluster) -> tuple[int, int]:
 
 
 def _gres_of_node(cluster: Cluster) -> str:
-    return f"widget:{len(_WIDGET_FILES)}" + (f",gpu:{cluster.gpus}" if cluster.gpus else "")
+    return f"widget:{len(WIDGET_FILES)}" + (f",gpu:{cluster.gpus}" if cluster.gpus else "")
 
 
 def _hostnames(cluster: Cluster) -> str:
@@ -46,7 +44,7 @@ def _hostnames(cluster: Cluster) -> str:
 def slurm_conf(cluster: Cluster, lua_cli_filter: bool) -> str:
     nodes = f"h[1-{cluster.nodes}]"
     # Newer releases want the cores near a GPU to be those of whole sockets.
-    sockets = cluster.gpus if cluster.gpus and CPUS_PER_NODE % cluster.gpus == 0 else 1
+    sockets = cluster.gpus if cluster.gpus and cluster.cpus_per_node % cluster.gpus == 0 else 1
     lines = [
         f"ClusterName={cluster.name}",
         *(f"SlurmctldHost={host}" for host in cluster.controllers),
@@ -62,7 +60,7 @@ def slurm_conf(cluster: Cluster, lua_cli_filter: bool) -> str:
         "SlurmctldLogFile=/run/slurm/slurmctld.log",
         "StateSaveLocation=/var/lib/slurm/slurmctld",
         "SlurmdSpoolDir=/var/lib/slurm/slurmd",
-        f"ProctrackType=proctrack/{cluster.proctrack}",
+        "ProctrackType=proctrack/linuxproc",
         "TaskPlugin=task/none",
         "MpiDefault=none",
         "SelectType=select/cons_tres",
@@ -89,8 +87,8 @@ def slurm_conf(cluster: Cluster, lua_cli_filter: bool) -> str:
         "PreemptMode=REQUEUE",
         "PlugStackConfig=/etc/slurm/plugstack.conf",
         "GresTypes=widget" + (",gpu" if cluster.gpus else ""),
-        f"NodeName={nodes}{_hostnames(cluster)} CPUs={CPUS_PER_NODE} Sockets={sockets}"
-        f" CoresPerSocket={CPUS_PER_NODE // sockets} ThreadsPerCore=1"
+        f"NodeName={nodes}{_hostnames(cluster)} CPUs={cluster.cpus_per_node} Sockets={sockets}"
+        f" CoresPerSocket={cluster.cpus_per_node // sockets} ThreadsPerCore=1"
         f" RealMemory={_MEMORY_PER_NODE_MB} Gres={_gres_of_node(cluster)} State=UNKNOWN",
         f"PartitionName=main Nodes={nodes} Default=YES MaxTime=INFINITE DefaultTime=60 State=UP"
         " PreemptMode=OFF",
@@ -109,11 +107,11 @@ def slurm_conf(cluster: Cluster, lua_cli_filter: bool) -> str:
 
 
 def gres_conf(cluster: Cluster) -> str:
-    lines = [f"Name=widget File={path}" for path in _WIDGET_FILES]
+    lines = [f"Name=widget File={path}" for path in WIDGET_FILES]
     # As on a host of several sockets, each GPU is near some of the cores.
     for number, path in enumerate(cluster.gpu_files):
-        first = number * CPUS_PER_NODE // cluster.gpus
-        last = (number + 1) * CPUS_PER_NODE // cluster.gpus - 1
+        first = number * cluster.cpus_per_node // cluster.gpus
+        last = (number + 1) * cluster.cpus_per_node // cluster.gpus - 1
         lines.append(f"Name=gpu File={path} Cores={first}-{last} Flags=nvidia_gpu_env")
     return "\n".join(lines) + "\n"
 
@@ -137,9 +135,8 @@ def plugstack_conf() -> str:
 
 
 def cgroup_conf(cluster: Cluster) -> str:
-    if cluster.proctrack == "cgroup":
-        # Slurm would not recognise the version where both are mounted.
-        return "CgroupAutomount=no\nCgroupPlugin=cgroup/v1\n"
+    if control_group.version(cluster):
+        return control_group.cgroup_conf(cluster)
     # From 24.05 on slurmd wants control groups that it can write to, unless it is told so.
     if _slurm_series(cluster) >= (24, 5):
         return "CgroupPlugin=disabled\n"
