@@ -85,7 +85,7 @@ one_of_each() {
 }
 
 # Breaks when the message of the control groups is not understood, or the peak is lost.
-@test "a rank that takes more memory than its step has is named, with its peak" {
+@test "a rank that takes more memory than its step has is named" {
     job greedy "exec python3 -c 'import time; kept = bytearray(120 << 20); time.sleep(3); more = bytearray(500 << 20)'" \
         '{"slurm": {"mem": "200M"}, "environmentVariables": [{"name": "BATCHAI_USAGE_INTERVAL", "value": "1"}]}'
     run -137 batchai job wait --name greedy

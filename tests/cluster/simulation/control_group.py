@@ -53,7 +53,7 @@ def _top(hierarchy: Path, cluster: Cluster) -> Path:
 
 
 def enter(cluster: Cluster, host: str) -> None:
-    """Makes the host's groups the roots of the control groups that this process and its heirs see."""
+    """Makes the host's groups the roots of what this process and its heirs see of groups."""
     number = version(cluster)
     if not number:
         return
