@@ -179,21 +179,22 @@ TEST_F(TunnelTest, ListensOnBothLoopbackAddressesOrOnNone) {
 }
 
 TEST_F(TunnelTest, WaitsUntilSomethingListens) {
-    std::uint16_t free = 0;
-    {
-        const auto taken = listen_here(0, 1);
-        free = taken->here;
-    }
-    const std::uint16_t here = start(free);
+    // The port is taken from the beginning, so that nobody else gets it: neither the tunnel nor a
+    // test of another process.
+    const base::FileDescriptor late(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_storage address{};
+    socklen_t length = socket_address(ipv4(INADDR_LOOPBACK, 0), address);
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    ASSERT_EQ(bind(late.get(), generic, length), 0);
+    ASSERT_EQ(getsockname(late.get(), generic, &length), 0);
+    const std::uint16_t there = endpoint_of(address)->port;
+    const std::uint16_t here = start(there);
     while (last_ != static_cast<int>(PortState::silent))
         std::this_thread::sleep_for(milliseconds(5));
     const int client = client_of(here);
     EXPECT_TRUE(base::write_all(client, "hello"));
-    const auto late = listen_here(free, 1);
-    ASSERT_TRUE(late);
-    int accepted = -1;
-    while ((accepted = accept(late->listeners.front().get(), nullptr, nullptr)) < 0)
-        std::this_thread::sleep_for(milliseconds(5));
+    EXPECT_EQ(listen(late.get(), 1), 0);
+    const int accepted = accept(late.get(), nullptr, nullptr);
     std::array<char, 5> greeting{};
     EXPECT_EQ(recv(accepted, greeting.data(), greeting.size(), MSG_WAITALL), 5);
     EXPECT_EQ(std::string(greeting.data(), 5), "hello");
@@ -202,7 +203,7 @@ TEST_F(TunnelTest, WaitsUntilSomethingListens) {
     close(client);
     stop();
     EXPECT_EQ(states_, (std::vector<std::pair<std::uint16_t, PortState>>{
-                           {free, PortState::silent}, {free, PortState::listens}}));
+                           {there, PortState::silent}, {there, PortState::listens}}));
 }
 
 TEST(TunnelOfABrokenStream, FailsAndSaysWhy) {
