@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "spank/job_group.hpp"
 #include "spank/protocol.h"
 
 namespace batchai::spank {
@@ -57,10 +58,14 @@ void give_up_memory_protection() {
     close(file);
 }
 
-// Uses raw system calls, because the wrappers of the C library would look for slurmstepd's threads,
-// which do not exist in this process.
+// In some hooks slurmstepd has the user's effective id. Here and below, raw system calls are used,
+// because the wrappers of the C library would look for slurmstepd's threads, which do not exist in
+// this process.
+bool regain_root() {
+    return geteuid() == 0 || getuid() != 0 || syscall(SYS_setresuid, -1, 0, -1) == 0;
+}
+
 bool drop_to(const User& user) {
-    if (geteuid() != 0 && getuid() == 0 && syscall(SYS_setresuid, -1, 0, -1) != 0) return false;
     if (geteuid() == 0) {
         if (syscall(SYS_setgroups, user.group_count, user.groups) != 0) return false;
         if (syscall(SYS_setresgid, user.gid, user.gid, user.gid) != 0) return false;
@@ -112,6 +117,7 @@ bool start_as_user(const Program& program, const User& user, Child& child) {
     for (std::size_t i = 0; i < program.descriptors.size(); ++i)
         descriptors.at(i) = program.descriptors[i];
 
+    const std::string procs = program.group + "/cgroup.procs";
     const pid_t pid = fork();
     if (pid < 0) return false;
     if (pid == 0) {
@@ -120,6 +126,9 @@ bool start_as_user(const Program& program, const User& user, Child& child) {
         give_up_memory_protection();
         const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
         if (null < 0) give_up(program.reply, "cannot open ", "/dev/null");
+        if (!regain_root()) give_up(program.reply, "cannot become root again", "");
+        if (!program.group.empty() && !enter_group(program.group.c_str(), procs.c_str()))
+            give_up(program.reply, "cannot enter the control group ", program.group.c_str());
         if (!drop_to(user)) give_up(program.reply, "cannot become the job's user", "");
         if (chdir("/") != 0) give_up(program.reply, "cannot enter ", "/");
         if (!place_descriptors(descriptors, count, null))

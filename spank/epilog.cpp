@@ -7,6 +7,7 @@
 
 #include "spank/child.hpp"
 #include "spank/hooks.hpp"
+#include "spank/job_group.hpp"
 #include "spank/job_note.hpp"
 #include "spank/protocol.h"
 
@@ -45,6 +46,8 @@ void clean_after_job(spank_t handle, const Settings& settings) {
         return;
     }
     const int code = end_child(child, farewell_seconds);
+    // Now, because the clean-up has waited for the helpers of the job.
+    remove_left_groups(settings.runtime_directory);
     if (code == BATCHAI_CLEAN_KEPT_DATA)
         slurm_error(
             "batchai: epilog of job %u: data of user %u could neither be stored nor saved in the "

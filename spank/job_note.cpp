@@ -26,6 +26,10 @@ bool note_job(const std::string& directory, std::uint32_t job_id) {
     return true;
 }
 
+bool is_noted(const std::string& directory, std::uint32_t job_id) {
+    return access(note_of(directory, job_id).c_str(), F_OK) == 0;
+}
+
 bool take_note_of_job(const std::string& directory, std::uint32_t job_id) {
     return unlink(note_of(directory, job_id).c_str()) == 0;
 }

@@ -15,4 +15,7 @@ namespace batchai::spank {
 // Returns whether the job was noted, and removes the note.
 [[nodiscard]] bool take_note_of_job(const std::string& directory, std::uint32_t job_id);
 
+// Returns whether the job is noted: it has begun on this node, and its epilog has not.
+[[nodiscard]] bool is_noted(const std::string& directory, std::uint32_t job_id);
+
 }  // namespace batchai::spank

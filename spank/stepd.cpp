@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "spank/job_group.hpp"
 #include "spank/job_note.hpp"
 #include "spank/protocol.h"
 #include "spank/this_job.hpp"
@@ -179,6 +180,8 @@ void start_anchor(spank_t handle, const Settings& settings, const std::string& p
     Program program = node_program(handle, settings, plan);
     program.descriptors = {control.read_end, ready.write_end, state.reply};
     program.reply = state.reply;
+    program.group = helper_group();
+    state.group = program.group;
     const bool started = start_as_user(program, user, state.anchor);
     if (!started) failed("cannot start batchai-node");
     close_and_forget(control.read_end);
@@ -194,6 +197,15 @@ bool wants_sandbox(spank_t handle) {
     std::array<char, 2> probe{};
     return spank_getenv(handle, BATCHAI_PLAN_VARIABLE, probe.data(), probe.size()) !=
            ESPANK_ENV_NOEXIST;
+}
+
+void end_sandbox() {
+    Sandbox& state = sandbox();
+    // A batchai-node that has made nothing yet has nothing to finish.
+    const bool made = state.ready >= 0 && wait_readable(state.ready, 0);
+    close_and_forget(state.control);
+    close_and_forget(state.ready);
+    end_child(state.anchor, made ? farewell_seconds : seconds_to_die);
 }
 
 }  // namespace
@@ -278,13 +290,11 @@ void task_ended() {
     if (state.tasks_left > 0 && --state.tasks_left == 0) end_sandbox();
 }
 
-void end_sandbox() {
-    Sandbox& state = sandbox();
-    // A batchai-node that has made nothing yet has nothing to finish.
-    const bool made = state.ready >= 0 && wait_readable(state.ready, 0);
-    close_and_forget(state.control);
-    close_and_forget(state.ready);
-    end_child(state.anchor, made ? farewell_seconds : seconds_to_die);
+void leave_step(spank_t handle, const Settings& settings) {
+    end_sandbox();
+    uint32_t job_id = 0;
+    if (spank_get_item(handle, S_JOB_ID, &job_id) != ESPANK_SUCCESS) return;
+    leave_group(sandbox().group, settings.runtime_directory, job_id);
 }
 
 }  // namespace batchai::spank

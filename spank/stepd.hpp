@@ -17,6 +17,7 @@ struct Sandbox {
     std::string digest;   // of the plan
     // The job whose plan was in this job's environment, if it was not its own.
     std::string foreign_job;
+    std::string group;  // of control, in which the anchor runs (job_group.hpp)
     Child anchor;
     int control = -1;
     int ready = -1;  // readable, or at its end, once the reply is complete
@@ -51,9 +52,10 @@ void start_sandbox(spank_t handle, const Settings& settings);
 // task_init: writes one of the remarks BATCHAI_CONTROL_… to batchai-node.
 void tell_node_program(std::string_view remark);
 
-// task_exit: the last task of this node ends the sandbox. exit: ends it in any case. Both return
-// within seconds, whatever the user's processes do; those finish longer work by themselves.
+// task_exit: the last task of this node ends the sandbox. exit: ends it in any case, and leaves its
+// group. Both return within seconds, whatever the user's processes do; those finish longer work by
+// themselves.
 void task_ended();
-void end_sandbox();
+void leave_step(spank_t handle, const Settings& settings);
 
 }  // namespace batchai::spank
