@@ -79,9 +79,9 @@ std::string helper_group_in(std::string_view text) {
         text.remove_prefix(std::min(text.size(), line.size() + 1));
         if (!line.starts_with(version_2)) continue;
         line.remove_prefix(version_2.size());
+        // The component above is job_N or, from 26.05 on, the job's SLUID.
         const bool of_a_step = take_last(line) == "/slurm" && take_last(line).starts_with("/step_");
-        std::string_view above = line;
-        if (!of_a_step || !take_last(above).starts_with("/job_")) return {};
+        if (!of_a_step || line.size() <= 1) return {};
         return std::string(line) + std::string(own_name);
     }
     return {};
@@ -125,7 +125,8 @@ void remove_left_groups(const std::string& directory) {
         if (!name.ends_with(note_suffix)) continue;
         std::uint32_t job_id = 0;
         const char* const end = name.data() + name.size() - note_suffix.size();
-        if (std::from_chars(name.data(), end, job_id).ptr != end) continue;
+        const auto number = std::from_chars(name.data(), end, job_id);
+        if (number.ec != std::errc() || number.ptr != end) continue;
         if (is_noted(directory, job_id)) continue;
         const std::string group = text_of(dirfd(notes), entry->d_name);
         if (!removed(group)) continue;

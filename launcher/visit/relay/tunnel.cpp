@@ -370,6 +370,7 @@ class NodeSide final : public Tunnel {
         const auto rows = socket_table();
         const std::uint16_t port = port_of(frame);
         if (!rows) {
+            states_[port] = PortState::unknown;  // look() tries again
             append_state(outgoing_, port, PortState::unknown);
             if (frame.type == FrameType::open) append(outgoing_, FrameType::reset, frame.channel);
             return;
