@@ -44,13 +44,7 @@ create() {
 # hosts, and all of them have the same loss, which is below half of that of the beginning.
 trains() {
     local code=0 printed losses
-    batchai job wait --name "$1" || code=$?
-    if ((code != 0)) && gloo_has_crashed "$1"; then
-        code=0
-        batchai job delete --name "$1" --yes || return
-        create "$1" || return
-        batchai job wait --name "$1" || code=$?
-    fi
+    wait_past_gloo "$1" || code=$?
     # The files of a job that still runs would be followed until time is up again.
     ((code != 124)) || return "$code"
     batchai job file stream --job "$1" --file-name stderr.txt || true

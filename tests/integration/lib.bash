@@ -125,10 +125,24 @@ filtered() {
 }
 
 # gloo_has_crashed NAME: a rank of the job was ended by the Gloo of torch 2.15 itself, in which now and
-# then a thread still runs when its owner is destroyed, also where nothing of ours is loaded. A suite
-# that trains with it submits the job once more then.
+# then a thread still runs when its owner is destroyed, also where nothing of ours is loaded.
 gloo_has_crashed() {
     grep -q "terminate called without an active exception" < <(batchai job logs "$1" --stderr 2> /dev/null)
+}
+
+# wait_past_gloo NAME: waits for the job, and returns its exit code. A job that Gloo itself has crashed is
+# created again, by the suite's function "create", at most three times; what its ranks printed is shown.
+wait_past_gloo() {
+    local code tries
+    for tries in 1 2 3 4; do
+        code=0
+        batchai job wait --name "$1" || code=$?
+        ((code != 0 && code != 124 && tries < 4)) && gloo_has_crashed "$1" || return "$code"
+        echo "Gloo has crashed, try $tries:"
+        batchai job logs "$1"
+        batchai job delete --name "$1" --yes || return
+        create "$1" || return
+    done
 }
 
 # put FILE PATH: copies a file of the machine to a path on the hosts, executable if FILE is.

@@ -78,12 +78,7 @@ ranks_are() {
 
 # Breaks when a rank of PyTorch is given a wrong number or place to meet, or another one's file.
 @test "PyTorch trains on four hosts, with a file for each rank" {
-    if ! ends_well pytorch; then
-        gloo_has_crashed pytorch
-        batchai job delete --name pytorch --yes
-        create pytorch
-        ends_well pytorch
-    fi
+    wait_past_gloo pytorch
     files_are pytorch std{out,err}-{0,1,2,3}.txt
     local rank
     for rank in 0 1 2 3; do
