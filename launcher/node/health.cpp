@@ -76,14 +76,15 @@ Run watch(base::Child& child, base::FileDescriptor output, Clock::time_point dea
     Run run;
     std::optional<Clock::time_point> last_look;
     while (output.valid() || !run.status) {
-        const auto now = Clock::now();
-        if (!run.status && now >= deadline) return run;
-        if (last_look && now >= *last_look) return run;
         pollfd waiting{output.get(), POLLIN, 0};
         if (::poll(&waiting, 1, 20) > 0 && !base::drain(output.get(), run.output, kept_output))
             output.reset(-1);
+        // In this order: a program that has ended is not late because this process was.
         if (!run.status) run.status = child.ended();
-        if (run.status && !last_look) last_look = Clock::now() + rest_of_output;
+        const auto now = Clock::now();
+        if (!run.status && now >= deadline) return run;
+        if (last_look && now >= *last_look) return run;
+        if (run.status && !last_look) last_look = now + rest_of_output;
     }
     return run;
 }

@@ -2,6 +2,7 @@
 #include "shm/rendezvous.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <optional>
 #include <thread>
@@ -225,8 +226,9 @@ tl::unexpected<Failure> Rendezvous::break_off(Failure failure) {
 
 Failure Rendezvous::describe_breakage() const {
     const Breakage& breakage = layout_.common().breakage;
-    // The rank that failed may be about to finish its text, or may have died while writing it.
-    const auto deadline = Deadline::in(Seconds(0.1));
+    // The rank that failed may be about to finish its text, or may have died while writing it. On a
+    // busy host it can take a while to come to its next instruction.
+    const auto deadline = Deadline::in(Seconds(2));
     while (breakage.state.load(std::memory_order_acquire) != Breakage::described) {
         if (deadline.passed()) {
             return {MPIB_ERROR_PEER_LOST,
@@ -234,7 +236,7 @@ Failure Rendezvous::describe_breakage() const {
                                 "why; look for its first error",
                                 where())};
         }
-        std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
     return {static_cast<mpib_status>(breakage.status),
             fmt::format("{}: {} failed first: {}", where(), name_of(breakage.rank), breakage.text)};

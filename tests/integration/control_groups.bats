@@ -86,7 +86,7 @@ one_of_each() {
 
 # Breaks when what Slurm says of a step that the kernel ends for its memory is not understood.
 @test "a rank that takes more memory than its step has is named" {
-    job greedy "exec python3 -c 'taken = bytearray(500 << 20)'" \
+    job greedy "exec python3 -c 'import time; time.sleep(3); taken = bytearray(500 << 20)'" \
         '{"slurm": {"mem": "200M"}}'
     run -137 batchai job wait --name greedy
     echo "$output"
@@ -94,4 +94,7 @@ one_of_each() {
     jq .executionInfo.errors <<< "$output"
     jq -e '.executionInfo.errors[0] | .code == "JobOutOfMemory"
         and ([.details[] | {(.name): .value}] | add | .EndedBy == "memory" and .Rank == "0")' <<< "$output"
+    # The memory was free again at the last sample, but the kernel knows that it was used up.
+    jq .usage <<< "$output"
+    jq -e '.usage | .memoryPeakBytes == (200 * 1048576) and .memoryPeakNode == "h1"' <<< "$output"
 }

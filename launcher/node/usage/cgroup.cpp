@@ -69,6 +69,26 @@ std::string existing(const std::string& directory, const char* file) {
 // Version 1 says "no limit" with a number near the greatest one.
 constexpr std::int64_t unlimited = std::int64_t{1} << 60U;
 
+// Version 1 counts in the cgroup of the process, which is that of a task below the step's.
+bool has_killed_in(const std::string& directory) {
+    const auto killed = [](const std::string& of) {
+        return number_of_key(of + "/memory.oom_control", "oom_kill").value_or(0) > 0;
+    };
+    if (killed(directory)) return true;
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
+         entry.increment(error)) {
+        if (entry->is_directory(error) && killed(entry->path().string())) return true;
+    }
+    return false;
+}
+
+// In version 2 the limit is that of the step, above the cgroup of its tasks.
+std::optional<std::int64_t> limit_of_version_2(const std::string& directory) {
+    const auto limit = number_in_file(directory + "/memory.max");
+    return limit ? limit : number_in_file(directory + "/../memory.max");
+}
+
 }  // namespace
 
 StepCgroup StepCgroup::find(std::string_view text, const std::string& job_id,
@@ -118,8 +138,11 @@ CgroupUse StepCgroup::read() const {
                             number_of_key(stat, before + "inactive_file").value_or(0);
         use.memory = std::max<std::int64_t>(*use.memory - cached, 0);
     }
-    use.limit = number_in_file(memory_ + (unified_ ? "/memory.max" : "/memory.limit_in_bytes"));
+    use.limit =
+        unified_ ? limit_of_version_2(memory_) : number_in_file(memory_ + "/memory.limit_in_bytes");
     if (use.limit && *use.limit >= unlimited) use.limit.reset();
+    use.ran_out = unified_ ? number_of_key(memory_ + "/memory.events", "oom_kill").value_or(0) > 0
+                           : has_killed_in(memory_);
     return use;
 }
 

@@ -14,6 +14,7 @@ struct CgroupUse {
     std::optional<double> cpu_seconds;
     std::optional<std::int64_t> memory;  // bytes, without the cache of files
     std::optional<std::int64_t> limit;   // bytes that Slurm allows; none: as much as there is
+    bool ran_out = false;  // the kernel has killed a process of the step for the limit
 };
 
 class StepCgroup {

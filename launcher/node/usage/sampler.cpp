@@ -213,6 +213,9 @@ class Samples {
         if (!use.memory) return;
         sample.memory = *use.memory;
         peak_of_cgroup_ = std::max({peak_of_cgroup_, *use.memory, peak_of_rank});
+        // It was reached between two samples, and the memory is free again.
+        if (use.ran_out)
+            peak_of_cgroup_ = std::max(peak_of_cgroup_, use.limit.value_or(head_.memory));
         peak_ = peak_of_cgroup_;
     }
 

@@ -149,6 +149,11 @@ TEST(StepCgroup, ReadsVersionTwo) {
     EXPECT_EQ(use.cpu_seconds, 2.5);
     EXPECT_EQ(use.memory, 500000);
     EXPECT_FALSE(use.limit);
+    EXPECT_FALSE(use.ran_out);
+    write(step.parent_path() / "memory.max", "4194304\n");
+    write(step / "memory.events", "low 0\nmax 7\noom 1\noom_kill 1\n");
+    EXPECT_EQ(cgroup.read().limit, 4194304);
+    EXPECT_TRUE(cgroup.read().ran_out);
 }
 
 // As Slurm 26.05 calls the cgroups of jobs.
@@ -179,6 +184,13 @@ TEST(StepCgroup, ReadsVersionOne) {
     EXPECT_EQ(use.cpu_seconds, 1.5);
     EXPECT_EQ(use.memory, 500000);
     EXPECT_EQ(use.limit, 4194304);
+    const char* const nobody = "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n";
+    write(mount.path() / "memory" / path / "memory.oom_control", nobody);
+    write(mount.path() / "memory" / path / "task_0/memory.oom_control", nobody);
+    EXPECT_FALSE(cgroup.read().ran_out);
+    write(mount.path() / "memory" / path / "task_1/memory.oom_control",
+          "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n");
+    EXPECT_TRUE(cgroup.read().ran_out);
 }
 
 TEST(StepCgroup, IsNoneWithoutSlurmsOwn) {
