@@ -14,7 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "spank/job_group.hpp"
 #include "spank/protocol.h"
 
 namespace batchai::spank {
@@ -117,7 +116,6 @@ bool start_as_user(const Program& program, const User& user, Child& child) {
     for (std::size_t i = 0; i < program.descriptors.size(); ++i)
         descriptors.at(i) = program.descriptors[i];
 
-    const std::string procs = program.group + "/cgroup.procs";
     const pid_t pid = fork();
     if (pid < 0) return false;
     if (pid == 0) {
@@ -127,8 +125,8 @@ bool start_as_user(const Program& program, const User& user, Child& child) {
         const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
         if (null < 0) give_up(program.reply, "cannot open ", "/dev/null");
         if (!regain_root()) give_up(program.reply, "cannot become root again", "");
-        if (!program.group.empty() && !enter_group(program.group.c_str(), procs.c_str()))
-            give_up(program.reply, "cannot enter the control group ", program.group.c_str());
+        if (!program.group.path.empty() && !enter_group(program.group))
+            give_up(program.reply, "cannot enter the control group ", program.group.path.c_str());
         if (!drop_to(user)) give_up(program.reply, "cannot become the job's user", "");
         if (chdir("/") != 0) give_up(program.reply, "cannot enter ", "/");
         if (!place_descriptors(descriptors, count, null))

@@ -7,6 +7,8 @@
 
 #include <sys/types.h>
 
+#include "spank/job_group.hpp"
+
 // Starts programs as the user, from root's slurmstepd.
 namespace batchai::spank {
 
@@ -24,7 +26,7 @@ struct Program {
     std::vector<std::string> environment;  // the program's whole environment
     std::vector<int> descriptors;          // become 3, 4, … in the program; all others are closed
     int reply = -1;                        // gets a reply if something fails before exec; -1: none
-    std::string group;  // of control (job_group.hpp), in which it runs; empty: in this process's
+    JobGroup group;                        // in which it runs; none: in this process's
 };
 
 struct Child {

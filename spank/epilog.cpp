@@ -46,14 +46,15 @@ void clean_after_job(spank_t handle, const Settings& settings) {
         return;
     }
     const int code = end_child(child, farewell_seconds);
-    // Now, because the clean-up has waited for the helpers of the job.
+    const bool finished = code == 0 || code == BATCHAI_CLEAN_KEPT_DATA;
+    end_job_groups(settings.runtime_directory, job_id, finished);
     remove_left_groups(settings.runtime_directory);
     if (code == BATCHAI_CLEAN_KEPT_DATA)
         slurm_error(
             "batchai: epilog of job %u: data of user %u could neither be stored nor saved in the "
             "job's directory; it is kept on this node as \"unsaved-%u-*\" in that user's directory",
             job_id, user.uid, job_id);
-    else if (code != 0)
+    else if (code != 0 && code != BATCHAI_CLEAN_GOES_ON)
         slurm_error(
             "batchai: epilog of job %u: the clean-up failed; run \"%s\" as user %u to see why",
             job_id, command.c_str(), user.uid);

@@ -116,10 +116,10 @@ BATCHAI_EXPORT int slurm_spank_task_exit(spank_t /*handle*/, int /*ac*/, char* /
     });
 }
 
-BATCHAI_EXPORT int slurm_spank_exit(spank_t handle, int ac, char* av[]) {
+BATCHAI_EXPORT int slurm_spank_exit(spank_t /*handle*/, int ac, char* av[]) {
     if (submitting()) return 0;
     return guarded("exit", 0, [&] {
-        spank::leave_step(handle, spank::read_settings(ac, av));
+        spank::leave_step(spank::read_settings(ac, av));
         return 0;
     });
 }

@@ -2,12 +2,17 @@
 #include "spank/job_group.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <cstring>
+#include <ctime>
+#include <functional>
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,12 +24,17 @@ namespace batchai::spank {
 
 namespace {
 
-constexpr const char* mount_point = "/sys/fs/cgroup";  // CgroupMountpoint of cgroup.conf
 constexpr std::string_view own_name = "/batchai";
 constexpr std::string_view note_suffix = ".group";
-constexpr std::size_t longest_text = 4096;
+constexpr std::size_t longest_text = 4UL << 20U;
 // Another step may remove the group between the two steps of entering it.
 constexpr int most_tries = 16;
+// A lock of Slurm's, or the death of what was killed, is waited for so long.
+constexpr int most_looks = 20;
+constexpr int between_looks = 10;  // milliseconds
+// The clean-up of a job waits for its uploads for 20 minutes, and again for those without a
+// container (docs/security.md).
+constexpr time_t longest_farewell_of_helpers = 3600;
 
 // Takes the last component, with the slash before it, off the path.
 std::string_view take_last(std::string_view& path) {
@@ -35,21 +45,35 @@ std::string_view take_last(std::string_view& path) {
     return last;
 }
 
-// Returns the beginning of a file of root's or the kernel's.
+// Takes the text up to the separator, or all of it, off the beginning.
+std::string_view take_first(std::string_view& text, char separator) {
+    const std::string_view first = text.substr(0, text.find(separator));
+    text.remove_prefix(std::min(text.size(), first.size() + 1));
+    return first;
+}
+
+// Reads a file of root's or the kernel's.
 std::string text_of(int directory, const char* name) {
     std::string text;
     const int file = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (file < 0) return text;
-    text.resize(longest_text);
-    std::size_t length = 0;
-    while (length < text.size()) {
-        const ssize_t count = read(file, text.data() + length, text.size() - length);
+    std::array<char, 4096> chunk{};
+    while (text.size() < longest_text) {
+        const ssize_t count = read(file, chunk.data(), chunk.size());
         if (count <= 0) break;
-        length += static_cast<std::size_t>(count);
+        text.append(chunk.data(), static_cast<std::size_t>(count));
     }
     close(file);
-    text.resize(length);
     return text;
+}
+
+// Tries again for a moment.
+bool soon(const std::function<bool()>& done) {
+    for (int looks = 0; looks < most_looks; ++looks) {
+        if (done()) return true;
+        poll(nullptr, 0, between_looks);
+    }
+    return done();
 }
 
 // Returns false if the group still has processes.
@@ -57,17 +81,70 @@ bool removed(const std::string& group) {
     return rmdir(group.c_str()) == 0 || errno == ENOENT;
 }
 
-// Slurm makes and removes groups of jobs while it holds this lock (since 23.02).
-void remove_job_of(const std::string& group) {
+// Since Linux 5.14. Before, what is in the group stays.
+void kill_all_in(const std::string& group) {
+    const int file = open((group + "/cgroup.kill").c_str(), O_WRONLY | O_CLOEXEC);
+    if (file < 0) return;
+    if (write(file, "1", 1) != 1) {
+        // The next clean-up tries again.
+    }
+    close(file);
+}
+
+// Returns false if somebody else works on the groups of jobs: Slurm makes and removes them while it
+// holds this lock (since 23.02).
+bool removed_job_of(const std::string& group) {
     std::string_view job = group;
     take_last(job);
     std::string_view all = job;
     take_last(all);
     const int scope = open(std::string(all).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (scope < 0) return;
+    if (scope < 0) return errno == ENOENT;
+    const bool locked = soon([&] { return flock(scope, LOCK_EX | LOCK_NB) == 0; });
     // A group that has steps stays: Slurm removes it after the last of them.
-    if (flock(scope, LOCK_EX | LOCK_NB) == 0) rmdir(std::string(job).c_str());
+    if (locked) rmdir(std::string(job).c_str());
     close(scope);
+    return locked;
+}
+
+// A file that says where a group of a job is.
+struct GroupNote {
+    std::string name;
+    std::uint32_t job_id = 0;
+    std::string group;
+    time_t time = 0;  // when it was written or, after the epilog of its job, touched
+};
+
+std::vector<GroupNote> notes_in(DIR* directory) {
+    std::vector<GroupNote> notes;
+    while (const dirent* const entry = readdir(directory)) {
+        GroupNote note{.name = entry->d_name};
+        if (!std::string_view(note.name).ends_with(note_suffix)) continue;
+        const char* const end = note.name.data() + note.name.size();
+        const auto number = std::from_chars(note.name.data(), end, note.job_id);
+        if (number.ec != std::errc() || *number.ptr != '.') continue;
+        note.group = text_of(dirfd(directory), entry->d_name);
+        struct stat status {};
+        if (fstatat(dirfd(directory), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+        note.time = status.st_mtime;
+        // It may just be being written.
+        if (note.group.starts_with('/') && note.group.ends_with(own_name))
+            notes.push_back(std::move(note));
+    }
+    return notes;
+}
+
+bool write_note(const JobGroup& group) {
+    const int file =
+        open(group.note.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    if (file < 0) return false;
+    // Each step writes the same.
+    const bool written = write(file, group.path.data(), group.path.size()) ==
+                         static_cast<ssize_t>(group.path.size());
+    const int code = errno;
+    close(file);
+    errno = code;
+    return written;
 }
 
 }  // namespace
@@ -75,8 +152,7 @@ void remove_job_of(const std::string& group) {
 std::string helper_group_in(std::string_view text) {
     const std::string_view version_2 = "0::";
     while (!text.empty()) {
-        std::string_view line = text.substr(0, text.find('\n'));
-        text.remove_prefix(std::min(text.size(), line.size() + 1));
+        std::string_view line = take_first(text, '\n');
         if (!line.starts_with(version_2)) continue;
         line.remove_prefix(version_2.size());
         // The component above is job_N or, from 26.05 on, the job's SLUID.
@@ -87,15 +163,53 @@ std::string helper_group_in(std::string_view text) {
     return {};
 }
 
-std::string helper_group() {
-    const std::string group = helper_group_in(text_of(AT_FDCWD, "/proc/self/cgroup"));
-    return group.empty() ? group : mount_point + group;
+std::vector<std::string> places_of_group(std::string_view mountinfo, std::string_view group) {
+    std::vector<std::string> places;
+    while (!mountinfo.empty()) {
+        // "30 23 0:26 ROOT PLACE OPTIONS… - cgroup2 …", see proc_pid_mountinfo(5).
+        std::string_view line = take_first(mountinfo, '\n');
+        if (line.find(" - cgroup2 ") == std::string_view::npos) continue;
+        for (int field = 0; field < 3; ++field)
+            take_first(line, ' ');
+        std::string_view root = take_first(line, ' ');
+        const std::string_view place = take_first(line, ' ');
+        if (!root.starts_with('/') || !place.starts_with('/')) continue;
+        if (root == "/") root = {};
+        if (group.starts_with(root) && group.substr(root.size()).starts_with('/'))
+            places.push_back(std::string(place) + std::string(group.substr(root.size())));
+    }
+    return places;
 }
 
-bool enter_group(const char* group, const char* procs) {
+JobGroup helper_group(const std::string& directory, std::uint32_t job_id) {
+    const std::string group = helper_group_in(text_of(AT_FDCWD, "/proc/self/cgroup"));
+    if (group.empty()) return {};
+    for (const std::string& path :
+         places_of_group(text_of(AT_FDCWD, "/proc/self/mountinfo"), group)) {
+        std::string_view job = path;
+        take_last(job);
+        if (access(std::string(job).c_str(), F_OK) != 0) continue;
+        // Several slurmd of a host may share the directory, so the number alone is not enough.
+        std::array<char, 48> name{};
+        snprintf(name.data(), name.size(), "/%u.%zx", job_id, std::hash<std::string>()(path));
+        return {.path = path,
+                .procs = path + "/cgroup.procs",
+                .note = directory + name.data() + std::string(note_suffix)};
+    }
+    slurm_error(
+        "batchai: the control group %s is not mounted here; a step that ends may end the container "
+        "of others",
+        group.c_str());
+    return {};
+}
+
+bool enter_group(const JobGroup& group) {
+    if (!write_note(group)) {
+        // slurmd's log already says that the note of the job could not be written there either.
+    }
     for (int tries = 0; tries < most_tries; ++tries) {
-        if (mkdir(group, 0755) != 0 && errno != EEXIST) return false;
-        const int file = open(procs, O_WRONLY | O_CLOEXEC);
+        if (mkdir(group.path.c_str(), 0755) != 0 && errno != EEXIST) return false;
+        const int file = open(group.procs.c_str(), O_WRONLY | O_CLOEXEC);
         const bool entered = file >= 0 && write(file, "0", 1) == 1;
         const int code = errno;
         if (file >= 0) close(file);
@@ -106,34 +220,38 @@ bool enter_group(const char* group, const char* procs) {
     return false;
 }
 
-void leave_group(const std::string& group, const std::string& directory, std::uint32_t job_id) {
-    if (group.empty() || removed(group)) return;
-    const std::string note = directory + '/' + std::to_string(job_id) + std::string(note_suffix);
-    const int file =
-        open(note.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (file < 0 || write(file, group.data(), group.size()) != static_cast<ssize_t>(group.size()))
-        slurm_error("batchai: cannot note %s in %s: %s; it will not be removed", group.c_str(),
-                    directory.c_str(), strerror(errno));
-    if (file >= 0) close(file);
+void leave_group(const JobGroup& group) {
+    // The note stays until the epilog: the group of a step that begins just now has it as well.
+    if (!group.path.empty() && !removed(group.path) && errno != EBUSY && errno != ENOTEMPTY)
+        slurm_error("batchai: cannot remove %s: %s", group.path.c_str(), strerror(errno));
+}
+
+void end_job_groups(const std::string& directory, std::uint32_t job_id, bool clean) {
+    DIR* const opened = opendir(directory.c_str());
+    if (opened == nullptr) return;
+    for (const GroupNote& note : notes_in(opened)) {
+        if (note.job_id != job_id) continue;
+        utimensat(dirfd(opened), note.name.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
+        if (!clean || removed(note.group)) continue;
+        kill_all_in(note.group);
+        soon([&] { return removed(note.group); });
+    }
+    closedir(opened);
 }
 
 void remove_left_groups(const std::string& directory) {
-    DIR* const notes = opendir(directory.c_str());
-    if (notes == nullptr) return;
-    while (const dirent* const entry = readdir(notes)) {
-        const std::string_view name = entry->d_name;
-        if (!name.ends_with(note_suffix)) continue;
-        std::uint32_t job_id = 0;
-        const char* const end = name.data() + name.size() - note_suffix.size();
-        const auto number = std::from_chars(name.data(), end, job_id);
-        if (number.ec != std::errc() || number.ptr != end) continue;
-        if (is_noted(directory, job_id)) continue;
-        const std::string group = text_of(dirfd(notes), entry->d_name);
-        if (!removed(group)) continue;
-        remove_job_of(group);
-        unlinkat(dirfd(notes), entry->d_name, 0);
+    DIR* const opened = opendir(directory.c_str());
+    if (opened == nullptr) return;
+    for (const GroupNote& note : notes_in(opened)) {
+        if (is_noted(directory, note.job_id)) continue;
+        if (!removed(note.group)) {
+            // The user may have kept its helpers from ending.
+            if (time(nullptr) - note.time > longest_farewell_of_helpers) kill_all_in(note.group);
+            continue;
+        }
+        if (removed_job_of(note.group)) unlinkat(dirfd(opened), note.name.c_str(), 0);
     }
-    closedir(notes);
+    closedir(opened);
 }
 
 }  // namespace batchai::spank

@@ -4,40 +4,59 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 // Where the helpers of a job run if Slurm uses control groups of version 2.
 //
 // slurmstepd starts batchai-node, and with it the processes that hold the job's container, in the
 // group of the step, whose processes Slurm kills when the step ends. Other steps may still use the
 // container, and what was written may still have to reach remote storage. So batchai-node is put
-// into a group beside those of the steps, below the job's, where the job's limits and devices
-// apply:
+// into a group beside those of the steps, where the limits and the devices of the job apply. In
+// slurmstepd.scope there are then:
 //
-//   slurmstepd.scope/job_7              processes cannot be in it, because its subgroups have
-//   limits slurmstepd.scope/job_7/step_0/slurm slurmstepd of step 0 slurmstepd.scope/job_7/batchai
-//   the helpers of all steps
+// - job_7: processes cannot be in it, because its subgroups have limits of their own
+// - job_7/step_0/slurm: slurmstepd of step 0
+// - job_7/batchai: the helpers of all steps
 //
 // Slurm leaves the job's group if it is not empty, and does not come back to it, so it is removed
-// here once the helpers have gone. With version 1, slurmstepd is in no group that Slurm kills.
+// here once the helpers have gone. Each group is noted before it is made, in root's own directory
+// beside the notes of jobs, so that it is found also if slurmstepd is killed. With version 1,
+// slurmstepd is in no group that Slurm kills.
 namespace batchai::spank {
 
-// Returns the group of the helpers, as a path below the mount point, for a slurmstepd whose
+// Returns the group of the helpers, as the kernel calls it, for a slurmstepd whose
 // /proc/self/cgroup is `text`. It is empty if Slurm does not use version 2.
 [[nodiscard]] std::string helper_group_in(std::string_view text);
 
-// The same for this process, as a path in the file system.
-[[nodiscard]] std::string helper_group();
+// Returns where a group of version 2 may be in the file system, by the text of
+// /proc/self/mountinfo.
+[[nodiscard]] std::vector<std::string> places_of_group(std::string_view mountinfo,
+                                                       std::string_view group);
 
-// Makes the group if it is missing, and puts this process into it. Needs root. `procs` is the path
-// of the group's cgroup.procs. Returns false, with errno, on failure. Async-signal-safe.
-[[nodiscard]] bool enter_group(const char* group, const char* procs);
+// What a process needs to enter the group. Everything is a path; all are empty without version 2.
+struct JobGroup {
+    std::string path;
+    std::string procs;  // its cgroup.procs
+    std::string note;   // of the group, in root's directory
+};
+
+// Returns the group of the helpers of this slurmstepd's job.
+[[nodiscard]] JobGroup helper_group(const std::string& directory, std::uint32_t job_id);
+
+// Notes the group, makes it if it is missing, and puts this process into it. Needs root. Returns
+// false, with errno, on failure. Async-signal-safe.
+[[nodiscard]] bool enter_group(const JobGroup& group);
 
 // At the end of a step, as root: removes the group if no process is in it, so that Slurm can remove
-// the job's. Otherwise it is noted in root's own directory, beside the note of the job.
-void leave_group(const std::string& group, const std::string& directory, std::uint32_t job_id);
+// the job's.
+void leave_group(const JobGroup& group);
 
-// At the end of a job, as root: removes the groups that were noted and have become empty, together
-// with those of their jobs. Those of jobs that still run here are left.
+// As root: removes the groups that are noted and empty, together with those of their jobs. Those of
+// jobs that still run here are left.
 void remove_left_groups(const std::string& directory);
+
+// In the epilog of a job, before that: how its groups are to be left. `clean`: nothing of the job's
+// has anything to do any more, so what is still in them is killed now; otherwise after an hour.
+void end_job_groups(const std::string& directory, std::uint32_t job_id, bool clean);
 
 }  // namespace batchai::spank

@@ -154,6 +154,7 @@ Program node_program(spank_t handle, const Settings& settings, const std::string
     // The program gets none of the job's own environment.
     program.environment = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"};
     add_node_name(handle, program.environment);
+    program.group = helper_group(settings.runtime_directory, job_id);
     return program;
 }
 
@@ -180,7 +181,6 @@ void start_anchor(spank_t handle, const Settings& settings, const std::string& p
     Program program = node_program(handle, settings, plan);
     program.descriptors = {control.read_end, ready.write_end, state.reply};
     program.reply = state.reply;
-    program.group = helper_group();
     state.group = program.group;
     const bool started = start_as_user(program, user, state.anchor);
     if (!started) failed("cannot start batchai-node");
@@ -290,11 +290,11 @@ void task_ended() {
     if (state.tasks_left > 0 && --state.tasks_left == 0) end_sandbox();
 }
 
-void leave_step(spank_t handle, const Settings& settings) {
+void leave_step(const Settings& settings) {
     end_sandbox();
-    uint32_t job_id = 0;
-    if (spank_get_item(handle, S_JOB_ID, &job_id) != ESPANK_SUCCESS) return;
-    leave_group(sandbox().group, settings.runtime_directory, job_id);
+    if (sandbox().group.path.empty()) return;
+    leave_group(sandbox().group);
+    remove_left_groups(settings.runtime_directory);
 }
 
 }  // namespace batchai::spank

@@ -17,7 +17,7 @@ struct Sandbox {
     std::string digest;   // of the plan
     // The job whose plan was in this job's environment, if it was not its own.
     std::string foreign_job;
-    std::string group;  // of control, in which the anchor runs (job_group.hpp)
+    JobGroup group;  // in which the anchor runs
     Child anchor;
     int control = -1;
     int ready = -1;  // readable, or at its end, once the reply is complete
@@ -56,6 +56,6 @@ void tell_node_program(std::string_view remark);
 // group. Both return within seconds, whatever the user's processes do; those finish longer work by
 // themselves.
 void task_ended();
-void leave_step(spank_t handle, const Settings& settings);
+void leave_step(const Settings& settings);
 
 }  // namespace batchai::spank

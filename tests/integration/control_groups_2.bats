@@ -27,7 +27,12 @@ teardown_file() { "$MINICLUSTER" down --keep-logs; }
 teardown() { end_jobs; }
 
 # groups_of_jobs: the directories in which Slurm keeps the jobs of the node.
-groups_of_jobs() { as_root_on h1 find /sys/fs/cgroup -type d -name 'job_*'; }
+# Slurm 26.05 takes the job's SLUID in the place of its number.
+groups_of_jobs() { as_root_on h1 find /sys/fs/cgroup -type d -regex ".*slurmstepd\.scope/$job_group"; }
+job_group='\(job_[0-9]+\|s[0-9A-Z]+\)'
+
+# notes: what root has noted of jobs there.
+notes() { as_root_on h1 ls /run/batchai; }
 
 # group_of_squashfuse: the control group of what shows the image's files.
 group_of_squashfuse() {
@@ -44,12 +49,13 @@ export -f on
 srun --overlap -n1 bash -c 'touch /usr/of-first $share/first; on second' &
 first_step=\$!
 on first
-srun --overlap -n1 bash -c 'touch $share/second; on third; cat /usr/of-first /etc/made-for' &
+srun --overlap -n1 bash -c 'touch $share/second; on third; ls /usr/of-first && cat /etc/made-for' &
+second_step=\$!
 wait \$first_step
 touch $share/shared
 on looked
 touch $share/third
-wait
+wait \$second_step
 SCRIPT
     # The directory from which a step is started is there in the container.
     "$MINICLUSTER" exec --cwd "$share" -- salloc --job-json="$share/job.json" bash "$share/steps.sh" \
@@ -62,20 +68,37 @@ SCRIPT
     grep "made for the test" "$BATS_TEST_TMPDIR/steps"
     echo "$group"
     # Where the limits of the job apply.
-    [[ $group =~ /job_[0-9]+/batchai$ ]]
+    [[ $group =~ /(job_[0-9]+|s[0-9A-Z]+)/batchai$ ]]
     wait_until_clean h1
     wait_until 60 prints_nothing groups_of_jobs
 }
 
 # Breaks when the group of the helpers stays behind, and with it that of the job.
 @test "neither a failing step nor the end of a whole job leaves groups" {
-    as_user salloc --job-json="$share/job.json" bash -c "srun -n1 bash -c 'exit 1'; srun -n1 bash -c 'exit 0'"
+    run as_user salloc --job-json="$share/job.json" bash -c "srun -n1 bash -c 'echo ran; exit 3'; srun -n1 bash -c 'exit 0'"
+    echo "$output"
+    [[ $status -eq 0 && $output == *ran* ]]
     wait_until 60 prints_nothing groups_of_jobs
-    as_user salloc --job-json="$share/job.json" bash -c 'srun -n1 sleep 600 & srun --overlap -n1 bash -c "exit 0"
-        scancel "$SLURM_JOB_ID"; wait' || [[ $? -ne 124 ]]
+    run as_user salloc --job-json="$share/job.json" bash -c 'srun -n1 bash -c "echo ran; sleep 600" | while read -r line; do
+        echo "$line"; scancel "$SLURM_JOB_ID"; done'
+    echo "$output"
+    [[ $output == *ran* ]]
     wait_until_clean h1
     wait_until 60 prints_nothing groups_of_jobs
-    run as_root_on h1 ls /run/batchai
-    echo "$output"
-    [[ $status -eq 0 && -z $output ]]
+    wait_until 60 prints_nothing notes
+}
+
+# Breaks when a process that a user has kept from ending goes on with the job's GPUs.
+@test "what stays in the group is killed after the clean-up" {
+    "$MINICLUSTER" exec --cwd "$share" -- salloc --job-json="$share/job.json" srun -n1 \
+        bash -c "touch $share/asked; until [ -e $share/answered ]; do sleep 0.1; done" > /dev/null 2>&1 3>&- &
+    wait_until 60 as_user test -e "$share/asked"
+    # shellcheck disable=SC2016 # for the shell there
+    as_root_on h1 bash -c 'setsid sleep 600 < /dev/null > /dev/null 2>&1 &
+        echo "$!" > "/sys/fs/cgroup$(sed -n s/^0:://p "/proc/$(pgrep -o squashfuse)/cgroup")/cgroup.procs"'
+    as_user touch "$share/answered"
+    wait "$!"
+    wait_until 60 prints_nothing groups_of_jobs
+    prints_nothing lines_like '[s]leep 600' as_root_on h1 ps -eo args=
+    wait_until 60 prints_nothing notes
 }

@@ -264,7 +264,8 @@ class Samples {
 enum class Woken { in_time, cancelled, at_the_end };
 
 // Waits until that time, until the step is over, or until the job is being cancelled: Slurm then
-// sends TERM, and kills this process, too, if the tasks take too long to end.
+// sends TERM, and kills this process, too, if the tasks take too long to end. With control groups
+// of version 2, where this process is not in the step's, it does neither.
 Woken wait_until(Clock::time_point time, int stop, const base::HeldSignals& signals) {
     while (true) {
         const auto left = std::chrono::ceil<milliseconds>(time - Clock::now()).count();
