@@ -17,6 +17,8 @@ void clean_after_job(spank_t handle, const Settings& settings) {
     User user;
     uint32_t job_id = 0;
     const bool known = spank_get_item(handle, S_JOB_ID, &job_id) == ESPANK_SUCCESS;
+    // Before the note of the job goes: without it, an old group of the job may be emptied.
+    if (known) note_end_of_groups(settings.runtime_directory, job_id);
     if (known && !take_note_of_job(settings.runtime_directory, job_id)) return;
     if (!known || spank_get_item(handle, S_JOB_UID, &user.uid) != ESPANK_SUCCESS ||
         spank_get_item(handle, S_JOB_GID, &user.gid) != ESPANK_SUCCESS) {
@@ -46,15 +48,12 @@ void clean_after_job(spank_t handle, const Settings& settings) {
         return;
     }
     const int code = end_child(child, farewell_seconds);
-    const bool finished = code == 0 || code == BATCHAI_CLEAN_KEPT_DATA;
-    end_job_groups(settings.runtime_directory, job_id, finished);
-    remove_left_groups(settings.runtime_directory);
     if (code == BATCHAI_CLEAN_KEPT_DATA)
         slurm_error(
             "batchai: epilog of job %u: data of user %u could neither be stored nor saved in the "
             "job's directory; it is kept on this node as \"unsaved-%u-*\" in that user's directory",
             job_id, user.uid, job_id);
-    else if (code != 0 && code != BATCHAI_CLEAN_GOES_ON)
+    else if (code != 0)
         slurm_error(
             "batchai: epilog of job %u: the clean-up failed; run \"%s\" as user %u to see why",
             job_id, command.c_str(), user.uid);

@@ -116,17 +116,21 @@ BATCHAI_EXPORT int slurm_spank_task_exit(spank_t /*handle*/, int /*ac*/, char* /
     });
 }
 
-BATCHAI_EXPORT int slurm_spank_exit(spank_t /*handle*/, int ac, char* av[]) {
+BATCHAI_EXPORT int slurm_spank_exit(spank_t /*handle*/, int /*ac*/, char* /*av*/[]) {
     if (submitting()) return 0;
-    return guarded("exit", 0, [&] {
-        spank::leave_step(spank::read_settings(ac, av));
+    return guarded("exit", 0, [] {
+        spank::leave_step();
         return 0;
     });
 }
 
 BATCHAI_EXPORT int slurm_spank_job_epilog(spank_t handle, int ac, char* av[]) {
     return guarded("epilog", 0, [&] {
-        spank::clean_after_job(handle, spank::read_settings(ac, av));
+        const spank::Settings settings = spank::read_settings(ac, av);
+        spank::clean_after_job(handle, settings);
+        // Now, because the clean-up has waited for the helpers of the job. Those of others may have
+        // ended in the meantime.
+        spank::remove_left_groups(settings.runtime_directory);
         return 0;
     });
 }

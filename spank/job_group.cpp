@@ -29,12 +29,12 @@ constexpr std::string_view note_suffix = ".group";
 constexpr std::size_t longest_text = 4UL << 20U;
 // Another step may remove the group between the two steps of entering it.
 constexpr int most_tries = 16;
-// A lock of Slurm's, or the death of what was killed, is waited for so long.
+// How long to wait for Slurm's lock.
 constexpr int most_looks = 20;
 constexpr int between_looks = 10;  // milliseconds
-// The clean-up of a job waits for its uploads for 20 minutes, and again for those without a
-// container (docs/security.md).
-constexpr time_t longest_farewell_of_helpers = 3600;
+// The clean-up of a job waits up to 20 minutes for the uploads of each of its containers, and then
+// ends those that are left (docs/security.md).
+constexpr time_t longest_farewell_of_helpers = 24 * 3600L;
 
 // Takes the last component, with the slash before it, off the path.
 std::string_view take_last(std::string_view& path) {
@@ -67,15 +67,6 @@ std::string text_of(int directory, const char* name) {
     return text;
 }
 
-// Tries again for a moment.
-bool soon(const std::function<bool()>& done) {
-    for (int looks = 0; looks < most_looks; ++looks) {
-        if (done()) return true;
-        poll(nullptr, 0, between_looks);
-    }
-    return done();
-}
-
 // Returns false if the group still has processes.
 bool removed(const std::string& group) {
     return rmdir(group.c_str()) == 0 || errno == ENOENT;
@@ -91,28 +82,59 @@ void kill_all_in(const std::string& group) {
     close(file);
 }
 
-// Returns false if somebody else works on the groups of jobs: Slurm makes and removes them while it
-// holds this lock (since 23.02).
-bool removed_job_of(const std::string& group) {
+std::string job_of(const std::string& group) {
     std::string_view job = group;
     take_last(job);
-    std::string_view all = job;
-    take_last(all);
-    const int scope = open(std::string(all).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (scope < 0) return errno == ENOENT;
-    const bool locked = soon([&] { return flock(scope, LOCK_EX | LOCK_NB) == 0; });
-    // A group that has steps stays: Slurm removes it after the last of them.
-    if (locked) rmdir(std::string(job).c_str());
-    close(scope);
-    return locked;
+    return std::string(job);
 }
+
+// Returns whether the job has groups of steps, so that it runs here again, or still does.
+bool has_steps(const std::string& group) {
+    DIR* const job = opendir(job_of(group).c_str());
+    if (job == nullptr) return false;
+    bool found = false;
+    while (const dirent* const entry = readdir(job))
+        found = found || std::string_view(entry->d_name).starts_with("step_");
+    closedir(job);
+    return found;
+}
+
+// Slurm makes and removes the groups of jobs while it holds a lock on the group above
+// (since 23.02).
+class Locks {
+  public:
+    // Removes the group of the job. Returns false if the lock is taken. Waits only once, however
+    // many groups there are.
+    bool removed_job_of(const std::string& group) {
+        const std::string job = job_of(group);
+        std::string_view above = job;
+        take_last(above);
+        const int scope = open(std::string(above).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (scope < 0) return errno == ENOENT;
+        while (flock(scope, LOCK_EX | LOCK_NB) != 0) {
+            if (looks_left_ == 0) {
+                close(scope);
+                return false;
+            }
+            --looks_left_;
+            poll(nullptr, 0, between_looks);
+        }
+        // A group that has steps stays: Slurm removes it after the last of them.
+        rmdir(job.c_str());
+        close(scope);
+        return true;
+    }
+
+  private:
+    int looks_left_ = most_looks;
+};
 
 // A file that says where a group of a job is.
 struct GroupNote {
     std::string name;
     std::uint32_t job_id = 0;
     std::string group;
-    time_t time = 0;  // when it was written or, after the epilog of its job, touched
+    time_t time = 0;  // of the last step's start or, once the job has ended, of its end
 };
 
 std::vector<GroupNote> notes_in(DIR* directory) {
@@ -127,7 +149,7 @@ std::vector<GroupNote> notes_in(DIR* directory) {
         struct stat status {};
         if (fstatat(dirfd(directory), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
         note.time = status.st_mtime;
-        // It may just be being written.
+        // Its writer may not have finished.
         if (note.group.starts_with('/') && note.group.ends_with(own_name))
             notes.push_back(std::move(note));
     }
@@ -141,9 +163,8 @@ bool write_note(const JobGroup& group) {
     // Each step writes the same.
     const bool written = write(file, group.path.data(), group.path.size()) ==
                          static_cast<ssize_t>(group.path.size());
-    const int code = errno;
     close(file);
-    errno = code;
+    if (!written) unlink(group.note.c_str());
     return written;
 }
 
@@ -205,7 +226,8 @@ JobGroup helper_group(const std::string& directory, std::uint32_t job_id) {
 
 bool enter_group(const JobGroup& group) {
     if (!write_note(group)) {
-        // slurmd's log already says that the note of the job could not be written there either.
+        // The step must not fail for it: without a note, the group is removed at the end of a step
+        // or not at all.
     }
     for (int tries = 0; tries < most_tries; ++tries) {
         if (mkdir(group.path.c_str(), 0755) != 0 && errno != EEXIST) return false;
@@ -222,19 +244,16 @@ bool enter_group(const JobGroup& group) {
 
 void leave_group(const JobGroup& group) {
     // The note stays until the epilog: the group of a step that begins just now has it as well.
-    if (!group.path.empty() && !removed(group.path) && errno != EBUSY && errno != ENOTEMPTY)
+    if (!removed(group.path) && errno != EBUSY && errno != ENOTEMPTY)
         slurm_error("batchai: cannot remove %s: %s", group.path.c_str(), strerror(errno));
 }
 
-void end_job_groups(const std::string& directory, std::uint32_t job_id, bool clean) {
+void note_end_of_groups(const std::string& directory, std::uint32_t job_id) {
     DIR* const opened = opendir(directory.c_str());
     if (opened == nullptr) return;
     for (const GroupNote& note : notes_in(opened)) {
-        if (note.job_id != job_id) continue;
-        utimensat(dirfd(opened), note.name.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
-        if (!clean || removed(note.group)) continue;
-        kill_all_in(note.group);
-        soon([&] { return removed(note.group); });
+        if (note.job_id == job_id)
+            utimensat(dirfd(opened), note.name.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
     }
     closedir(opened);
 }
@@ -242,14 +261,16 @@ void end_job_groups(const std::string& directory, std::uint32_t job_id, bool cle
 void remove_left_groups(const std::string& directory) {
     DIR* const opened = opendir(directory.c_str());
     if (opened == nullptr) return;
+    Locks locks;
     for (const GroupNote& note : notes_in(opened)) {
         if (is_noted(directory, note.job_id)) continue;
-        if (!removed(note.group)) {
-            // The user may have kept its helpers from ending.
-            if (time(nullptr) - note.time > longest_farewell_of_helpers) kill_all_in(note.group);
-            continue;
+        if (removed(note.group)) {
+            if (locks.removed_job_of(note.group)) unlinkat(dirfd(opened), note.name.c_str(), 0);
+        } else if (time(nullptr) - note.time > longest_farewell_of_helpers &&
+                   !has_steps(note.group)) {
+            // The user has kept them from ending. The next look finds the group empty.
+            kill_all_in(note.group);
         }
-        if (removed_job_of(note.group)) unlinkat(dirfd(opened), note.name.c_str(), 0);
     }
     closedir(opened);
 }

@@ -51,12 +51,12 @@ struct JobGroup {
 // the job's.
 void leave_group(const JobGroup& group);
 
-// As root: removes the groups that are noted and empty, together with those of their jobs. Those of
-// jobs that still run here are left.
-void remove_left_groups(const std::string& directory);
+// Called at the beginning of a job's epilog: what is in its groups has a day from now on to end.
+void note_end_of_groups(const std::string& directory, std::uint32_t job_id);
 
-// In the epilog of a job, before that: how its groups are to be left. `clean`: nothing of the job's
-// has anything to do any more, so what is still in them is killed now; otherwise after an hour.
-void end_job_groups(const std::string& directory, std::uint32_t job_id, bool clean);
+// Called at the end of each epilog: removes the groups that are noted and empty, together with
+// those of their jobs, and kills what is left of a job that ended a day ago. Those of jobs that
+// still run here are left. Waits 200 ms at most.
+void remove_left_groups(const std::string& directory);
 
 }  // namespace batchai::spank

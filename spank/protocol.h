@@ -32,9 +32,6 @@
  * their storage nor the job's directory has taken. It is kept on the node. */
 #define BATCHAI_CLEAN_KEPT_DATA 90
 
-/* Its exit code if something takes longer, and a process goes on without it. */
-#define BATCHAI_CLEAN_GOES_ON 91
-
 /* The arguments that batchai.so takes in plugstack.conf. */
 #define BATCHAI_PLUGSTACK_ARGUMENTS                                               \
     "launcher=PATH node_program=PATH node_directory=PATH runtime_directory=PATH " \

@@ -290,11 +290,9 @@ void task_ended() {
     if (state.tasks_left > 0 && --state.tasks_left == 0) end_sandbox();
 }
 
-void leave_step(const Settings& settings) {
+void leave_step() {
     end_sandbox();
-    if (sandbox().group.path.empty()) return;
-    leave_group(sandbox().group);
-    remove_left_groups(settings.runtime_directory);
+    if (!sandbox().group.path.empty()) leave_group(sandbox().group);
 }
 
 }  // namespace batchai::spank

@@ -56,6 +56,6 @@ void tell_node_program(std::string_view remark);
 // group. Both return within seconds, whatever the user's processes do; those finish longer work by
 // themselves.
 void task_ended();
-void leave_step(const Settings& settings);
+void leave_step();
 
 }  // namespace batchai::spank

@@ -205,8 +205,7 @@ int clean(const std::string& job_id, std::string node_directory, bool wait) {
     const auto status = wait ? std::optional(worker->wait())
                              : worker->ended_by(batchai::node::Clock::now() + farewell);
     if (!wait) worker->release();
-    if (!status) return BATCHAI_CLEAN_GOES_ON;
-    const int ended = exit_code_of(*status);
+    const int ended = exit_code_of(status.value_or(0));
     return ended != 0 ? ended : code;
 }
 

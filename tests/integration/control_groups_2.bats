@@ -34,6 +34,8 @@ job_group='\(job_[0-9]+\|s[0-9A-Z]+\)'
 # notes: what root has noted of jobs there.
 notes() { as_root_on h1 ls /run/batchai; }
 
+group_is_all_that_is_noted() { [[ $(notes) == *.group ]]; }
+
 # group_of_squashfuse: the control group of what shows the image's files.
 group_of_squashfuse() {
     # shellcheck disable=SC2016 # for the shell there
@@ -88,8 +90,9 @@ SCRIPT
     wait_until 60 prints_nothing notes
 }
 
-# Breaks when a process that a user has kept from ending goes on with the job's GPUs.
-@test "what stays in the group is killed after the clean-up" {
+# Breaks when nobody comes back for a group in which something outlasts the job, as a long upload does, or
+# when a process that a user keeps from ending goes on with the job's GPUs for ever.
+@test "what outlasts the job has a day, and its group goes with it" {
     "$MINICLUSTER" exec --cwd "$share" -- salloc --job-json="$share/job.json" srun -n1 \
         bash -c "touch $share/asked; until [ -e $share/answered ]; do sleep 0.1; done" > /dev/null 2>&1 3>&- &
     wait_until 60 as_user test -e "$share/asked"
@@ -98,7 +101,14 @@ SCRIPT
         echo "$!" > "/sys/fs/cgroup$(sed -n s/^0:://p "/proc/$(pgrep -o squashfuse)/cgroup")/cgroup.procs"'
     as_user touch "$share/answered"
     wait "$!"
+    # After the epilog the job has no note any more, but its group has.
+    wait_until 60 group_is_all_that_is_noted
+    as_user salloc --job-json="$share/job.json" srun -n1 bash -c 'exit 0'
+    groups_of_jobs | grep .
+    as_root_on h1 sh -c 'touch -d "2 days ago" /run/batchai/*.group'
+    as_user salloc srun -n1 true
+    wait_until 60 prints_nothing lines_like '[s]leep 600' as_root_on h1 ps -eo args=
+    as_user salloc srun -n1 true
     wait_until 60 prints_nothing groups_of_jobs
-    prints_nothing lines_like '[s]leep 600' as_root_on h1 ps -eo args=
     wait_until 60 prints_nothing notes
 }
