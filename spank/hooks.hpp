@@ -20,6 +20,7 @@
 //   one_id.hpp            lets calls that change ids report success where only one id is mapped
 //   this_job.hpp          whose plan is in an environment
 //   job_note.hpp          notes which jobs have had a sandbox or a batch script on a node
+//   job_group.hpp         the control group in which the helpers of a job run
 //   slurm.hpp             Slurm's header, and what differs between releases
 //   plugin.map            the symbols that the plugin exports
 namespace batchai::spank {
@@ -32,8 +33,8 @@ void join_sandbox(spank_t handle);
 
 // job_epilog: if the job is noted on this node (see job_note.hpp), removes what it has left there,
 // as the job's user. Waits a few seconds at most; batchai-node finishes longer work by itself. If
-// it fails in that time, slurmd's log says so. Any other job costs one system call. Returns nothing
-// to Slurm, because a failing epilog would drain the node.
+// it fails in that time, slurmd's log says so. For any other job, it starts nothing. Returns
+// nothing to Slurm, because a failing epilog would drain the node.
 void clean_after_job(spank_t handle, const Settings& settings);
 
 }  // namespace batchai::spank

@@ -77,7 +77,7 @@ void kill_all_in(const std::string& group) {
     const int file = open((group + "/cgroup.kill").c_str(), O_WRONLY | O_CLOEXEC);
     if (file < 0) return;
     if (write(file, "1", 1) != 1) {
-        // The next clean-up tries again.
+        // The next epilog tries again.
     }
     close(file);
 }
@@ -99,13 +99,12 @@ bool has_steps(const std::string& group) {
     return found;
 }
 
-// Slurm makes and removes the groups of jobs while it holds a lock on the group above
+// Removes groups of jobs. Slurm makes and removes them while it holds a lock on the group above
 // (since 23.02).
-class Locks {
+class JobRemover {
   public:
-    // Removes the group of the job. Returns false if the lock is taken. Waits only once, however
-    // many groups there are.
-    bool removed_job_of(const std::string& group) {
+    // Returns false if the lock is taken. Waits only once, however many groups there are.
+    bool remove_job_of(const std::string& group) {
         const std::string job = job_of(group);
         std::string_view above = job;
         take_last(above);
@@ -207,9 +206,7 @@ JobGroup helper_group(const std::string& directory, std::uint32_t job_id) {
     if (group.empty()) return {};
     for (const std::string& path :
          places_of_group(text_of(AT_FDCWD, "/proc/self/mountinfo"), group)) {
-        std::string_view job = path;
-        take_last(job);
-        if (access(std::string(job).c_str(), F_OK) != 0) continue;
+        if (access(job_of(path).c_str(), F_OK) != 0) continue;
         // Several slurmd of a host may share the directory, so the number alone is not enough.
         std::array<char, 48> name{};
         snprintf(name.data(), name.size(), "/%u.%zx", job_id, std::hash<std::string>()(path));
@@ -261,11 +258,11 @@ void note_end_of_groups(const std::string& directory, std::uint32_t job_id) {
 void remove_left_groups(const std::string& directory) {
     DIR* const opened = opendir(directory.c_str());
     if (opened == nullptr) return;
-    Locks locks;
+    JobRemover jobs;
     for (const GroupNote& note : notes_in(opened)) {
         if (is_noted(directory, note.job_id)) continue;
         if (removed(note.group)) {
-            if (locks.removed_job_of(note.group)) unlinkat(dirfd(opened), note.name.c_str(), 0);
+            if (jobs.remove_job_of(note.group)) unlinkat(dirfd(opened), note.name.c_str(), 0);
         } else if (time(nullptr) - note.time > longest_farewell_of_helpers &&
                    !has_steps(note.group)) {
             // The user has kept them from ending. The next look finds the group empty.

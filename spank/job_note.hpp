@@ -5,8 +5,8 @@
 #include <string>
 
 // Notes which jobs have had a sandbox or a batch script of ours on this node. Each job has an empty
-// file, named by the job's id, in a directory to which only root can write. The epilog of any other
-// job therefore costs one system call, and no process of the user's can change the notes.
+// file, named by the job's id, in a directory to which only root can write. So the epilog of any
+// other job starts nothing, and no process of the user's can change the notes.
 namespace batchai::spank {
 
 // Makes the directory if it is missing. Returns false, with errno, if the file cannot be made.

@@ -124,8 +124,8 @@ filtered() {
     grep "$1" -e "$2" <<< "$printed" || [[ $? -eq 1 ]]
 }
 
-# gloo_has_crashed NAME: a rank of the job was ended by the Gloo of torch 2.15 itself, in which now and
-# then a thread still runs when its owner is destroyed, also where nothing of ours is loaded.
+# gloo_has_crashed NAME: a rank of the job ended as one of torch 2.15 with Gloo does now and then, also
+# where nothing of ours is loaded. Why it does is not known: a thread still runs when its owner is destroyed.
 gloo_has_crashed() {
     grep -q "terminate called without an active exception" < <(batchai job logs "$1" --stderr 2> /dev/null)
 }
