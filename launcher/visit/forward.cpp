@@ -16,6 +16,7 @@
 #include "base/text.hpp"
 #include "cli/output/terminal.hpp"
 #include "run/phases/wire_up.hpp"
+#include "run/srun/piped_step.hpp"
 #include "run/srun/srun_arguments.hpp"
 #include "visit/relay/tunnel.hpp"
 
@@ -133,8 +134,8 @@ int exit_code_of(int signal) {
 
 // Says why the step has ended although the user has not ended it. Returns the exit code.
 int say_end_of_step(const store::Store& store, const slurm::Client& client,
-                    const RunningJob& running, PipedStep& step, const base::HeldSignals& signals,
-                    const std::string& fault) {
+                    const RunningJob& running, run::PipedStep& step,
+                    const base::HeldSignals& signals, const std::string& fault) {
     step.close_input();
     const auto [code, interrupted] = step.wait(signals);
     if (interrupted) return exit_code_of(code - 128);
@@ -157,7 +158,9 @@ base::Result<int> forward_ports(const store::Store& store, const slurm::Client& 
                                 const std::vector<PortWish>& wishes) {
     const base::HeldSignals signals{SIGINT, SIGTERM, SIGHUP};
     auto forwards = TRY(listen_for(wishes));
-    auto step = TRY(PipedStep::start(
+    // Writing to a step that has ended is an error, not the end of this program.
+    std::signal(SIGPIPE, SIG_IGN);
+    auto step = TRY(run::PipedStep::start(
         run::piped_arguments({.job_id = running.slurm_id,
                               .nodes = {node},
                               .name = "batchai-port",

@@ -4,11 +4,9 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/file.hpp"
 #include "base/process.hpp"
 #include "record/job_files.hpp"
 #include "slurm/client.hpp"
@@ -84,52 +82,5 @@ void say_which_node(const RunningJob& running, const NodeChoice& choice, const s
 [[nodiscard]] base::Result<int> run_in_foreground(base::Arguments arguments,
                                                   base::Environment environment,
                                                   const std::function<bool()>& is_over);
-
-// An srun of run::piped_arguments. The destructor ends it, and with it the step.
-class PipedStep {
-  public:
-    [[nodiscard]] static base::Result<PipedStep> start(base::Arguments arguments,
-                                                       base::Environment environment);
-    PipedStep(PipedStep&& other) = default;
-    PipedStep& operator=(PipedStep&& other) = delete;
-    PipedStep(const PipedStep&) = delete;
-    PipedStep& operator=(const PipedStep&) = delete;
-    ~PipedStep();
-
-    [[nodiscard]] int input() const { return input_.get(); }        // leads to the step
-    [[nodiscard]] int output() const { return output_.get(); }      // comes from it
-    [[nodiscard]] int messages() const { return messages_.get(); }  // srun's and the step's
-    void close_input() { input_.reset(-1); }
-    // Has the destructor end a step at once that does not care for the end of its input.
-    void kill_at_end() { killed_at_end_ = true; }
-    // Reads what there is of the messages, without waiting.
-    void read_messages();
-    // The last of the messages, without what can break a terminal.
-    [[nodiscard]] std::string said() const;
-    struct End {
-        int exit_code = 0;  // of srun; 128 plus the signal if one came first
-        bool interrupted = false;
-    };
-    // Waits for the end of the step or for one of the signals. Reads the messages meanwhile, and
-    // drops what still comes from the step.
-    [[nodiscard]] End wait(const base::HeldSignals& signals);
-
-  private:
-    PipedStep(base::Child srun, base::FileDescriptor input, base::FileDescriptor output,
-              base::FileDescriptor messages)
-        : srun_(std::move(srun)),
-          input_(std::move(input)),
-          output_(std::move(output)),
-          messages_(std::move(messages)) {}
-
-    void drop_output();
-
-    base::Child srun_;
-    base::FileDescriptor input_;
-    base::FileDescriptor output_;
-    base::FileDescriptor messages_;
-    std::string said_;
-    bool killed_at_end_ = false;
-};
 
 }  // namespace batchai::visit

@@ -29,7 +29,7 @@ struct JobStacksOptions {
     Option query;
 };
 
-Value to_value(const visit::RunningJob& running, base::Time time, const visit::StacksFound& found,
+Value to_value(const visit::RunningJob& running, base::Time time, const run::StacksFound& found,
                const std::vector<visit::StackGroup>& groups) {
     Value::Array missing;
     for (const auto& [node, why] : found.missing)
@@ -48,7 +48,7 @@ base::Result<std::vector<std::string>> nodes_to_ask(const visit::RunningJob& run
 }
 
 // Where the ranks of some nodes only are known, nobody can say which ones have not come.
-std::string bridge_text(const visit::RunningJob& running, const visit::StacksFound& found) {
+std::string bridge_text(const visit::RunningJob& running, const run::StacksFound& found) {
     if (found.nodes.size() != running.nodes.size()) return {};
     const std::string text = visit::bridge_text(found.nodes);
     return text.empty() ? text : text + '\n';

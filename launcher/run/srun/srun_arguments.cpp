@@ -179,19 +179,19 @@ base::Arguments visit_arguments(const Visit& visit) {
     return arguments;
 }
 
-base::Arguments piped_arguments(const PipedStep& step) {
-    base::Arguments arguments{"srun", "--jobid=" + step.job_id,
-                              fmt::format("--nodes={}", step.nodes.size()),
-                              fmt::format("--nodelist={}", fmt::join(step.nodes, ",")),
-                              fmt::format("--ntasks={}", step.nodes.size())};
+base::Arguments piped_arguments(const PipedWish& wish) {
+    base::Arguments arguments{"srun", "--jobid=" + wish.job_id,
+                              fmt::format("--nodes={}", wish.nodes.size()),
+                              fmt::format("--nodelist={}", fmt::join(wish.nodes, ",")),
+                              fmt::format("--ntasks={}", wish.nodes.size())};
     share_nodes(arguments);
     // These options replace what users may have set by variables.
     arguments.insert(arguments.end(),
-                     {"--cpu-bind=none", "--mpi=none", "--export=ALL", "--job-name=" + step.name,
+                     {"--cpu-bind=none", "--mpi=none", "--export=ALL", "--job-name=" + wish.name,
                       "--quiet", "--disable-status", "--input=all", "--output=all", "--error=all",
                       "--wait=0", "--kill-on-bad-exit=0"});
-    if (step.prompt) arguments.emplace_back("--unbuffered");
-    arguments.insert(arguments.end(), step.command.begin(), step.command.end());
+    if (wish.prompt) arguments.emplace_back("--unbuffered");
+    arguments.insert(arguments.end(), wish.command.begin(), wish.command.end());
     return arguments;
 }
 

@@ -78,7 +78,7 @@ struct Visit {
 
 // A step of one task on each node whose standard input and output carry bytes unchanged. It gets no
 // devices. What several tasks print comes mixed, but short lines stay whole.
-struct PipedStep {
+struct PipedWish {
     std::string job_id;
     std::vector<std::string> nodes;
     std::string name;  // in Slurm's accounting
@@ -88,7 +88,7 @@ struct PipedStep {
     bool prompt = false;
     base::Arguments command;  // the first word is an absolute path on the node or in the container
 };
-[[nodiscard]] base::Arguments piped_arguments(const PipedStep& step);
+[[nodiscard]] base::Arguments piped_arguments(const PipedWish& wish);
 
 // Returns the environment for srun: ours without the variables that an enclosing sbatch or a job
 // around this one set for its own purposes, plus `additions` ("NAME=value"), which take precedence.
