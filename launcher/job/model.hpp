@@ -353,6 +353,19 @@ struct CheckpointSettings {
     bool operator==(const CheckpointSettings&) const = default;
 };
 
+// When a job stands still, and what is done then. Batch AI's schema has no such object.
+enum class WatchAction : std::uint8_t { report, end };
+
+struct WatchSettings {
+    std::optional<std::chrono::seconds> silence;
+    std::optional<std::string> pattern;         // progress.pattern
+    std::chrono::seconds within{0};             // progress.within
+    std::optional<std::chrono::seconds> first;  // progress.first
+    std::optional<std::chrono::seconds> idle_gpu;
+    WatchAction action = WatchAction::report;
+    bool operator==(const WatchSettings&) const = default;
+};
+
 // Software that the nodes have already, and that the job's processes are to find. Batch AI's schema
 // has no such object, and none like the two that follow.
 struct CondaSettings {
@@ -489,6 +502,7 @@ struct JobSpec {
     std::optional<SlurmSettings> slurm;
     std::optional<RetrySettings> retry;
     std::optional<CheckpointSettings> checkpoint;
+    std::optional<WatchSettings> watch;
     std::optional<SoftwareSettings> software;
     std::optional<SnapshotSettings> snapshot;
     std::optional<NotificationSettings> notification;

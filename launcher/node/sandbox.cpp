@@ -155,7 +155,8 @@ base::Result<void> enter_container(const plan::Plan& plan, const SandboxRequest&
 std::optional<Sampler> start_sampler(const SandboxRequest& request, const plan::Plan& plan,
                                      const Trace& trace) {
     if (request.usage_step.empty()) return std::nullopt;
-    const std::string* const wanted = plan::last_value(plan.environment, usage_interval_variable);
+    const std::string* const wanted =
+        plan::last_value(plan.environment, record::usage_interval_variable);
     const auto interval = usage_interval(wanted == nullptr ? "" : *wanted);
     if (!interval) {
         trace.line(interval.error().text());

@@ -42,6 +42,7 @@ enum class Finding : std::uint8_t {
     bad_snapshot,
     bad_notification,
     bad_sweep,
+    bad_watch,
     undefined_variable,
     output_not_mounted,
     shared_gpus,
@@ -126,6 +127,8 @@ inline constexpr std::array<FindingKind, static_cast<std::size_t>(Finding::count
      "([surroundings](surroundings.md#notification))."},
     {"E122", "The points of a sweep cannot be run",
      "Change `sweep`, or what uses its parameters, as the message says ([sweeps](sweeps.md))."},
+    {"E134", "What `watch` asks for cannot be watched",
+     "Change `watch` as the message says ([stuck jobs](stuck.md#watch))."},
     {"W200", "A variable that a text refers to is not known",
      "Define the variable in `environmentVariables`, or correct its name. A command line is "
      "expanded on the node, where more variables are known."},

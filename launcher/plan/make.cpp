@@ -49,6 +49,7 @@ Made make(const job::JobSpec& spec, const job::PositionTable& positions, const s
     plan_steps(planning);
     plan_retry(planning);
     plan_checkpoint(planning);
+    plan_watch(planning);
     check_sweep_sizes(planning);
 
     Made made{std::nullopt, planning.findings.take(), {}};

@@ -126,6 +126,7 @@ struct Plan {
     std::vector<Step> steps;  // in order of execution
     std::optional<Retry> retry;
     std::optional<Checkpoint> checkpoint;
+    std::optional<Watch> watch;
     std::optional<Software> software;
     std::optional<Snapshot> snapshot;
     std::optional<Webhook> webhook;
@@ -152,6 +153,7 @@ struct Plan {
                           field("steps", &Plan::steps),
                           field("retry", &Plan::retry),
                           field("checkpoint", &Plan::checkpoint),
+                          field("watch", &Plan::watch).or_missing(),
                           field("software", &Plan::software),
                           field("snapshot", &Plan::snapshot),
                           field("webhook", &Plan::webhook),

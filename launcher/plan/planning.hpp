@@ -74,6 +74,7 @@ void plan_steps(Planning& planning);
 // These need the allocation, the mounts and the environment.
 void plan_retry(Planning& planning);
 void plan_checkpoint(Planning& planning);
+void plan_watch(Planning& planning);
 // This needs the environment, and plan_steps() needs it.
 void plan_software(Planning& planning);
 // The same; it also needs the mounts and the container.

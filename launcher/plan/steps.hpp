@@ -178,6 +178,25 @@ struct Checkpoint {
     }
 };
 
+// When the ranks stand still, and what is done then. Times are in seconds; 0: not watched.
+struct Watch {
+    int silence = 0;
+    std::string pattern;  // of the lines of progress; empty: not watched
+    int within = 0;       // between two such lines
+    int first = 0;        // until the first one
+    int idle_gpu = 0;
+    bool ends = false;  // the ranks are ended
+
+    bool operator==(const Watch&) const = default;
+
+    static constexpr auto fields(auto field) {
+        return std::tuple{
+            field("silence", &Watch::silence).within(0),  field("pattern", &Watch::pattern),
+            field("within", &Watch::within).within(0),    field("first", &Watch::first).within(0),
+            field("idleGpu", &Watch::idle_gpu).within(0), field("ends", &Watch::ends)};
+    }
+};
+
 // Is told of the job's end.
 struct Webhook {
     std::string secret_name;  // entry of "secrets.json" that has the URL

@@ -7,6 +7,8 @@
 #include <system_error>
 #include <tuple>
 
+#include <fmt/format.h>
+
 #include "base/file.hpp"
 #include "base/record.hpp"
 
@@ -53,6 +55,17 @@ std::string to_json(const Attempt& attempt) {
 
 base::Value to_value(const Software& software) {
     return base::to_value(software);
+}
+
+std::string sentence_of(const Alarm& alarm) {
+    std::string text = alarm.message;
+    if (!alarm.node.empty()) {
+        const std::string who =
+            alarm.rank ? fmt::format("rank {} on {}", *alarm.rank, alarm.node) : alarm.node;
+        text += fmt::format("; {} holds them up", who);
+    }
+    if (!alarm.where.empty()) text += ": " + alarm.where;
+    return text;
 }
 
 base::Result<Attempt> attempt_from_json(std::string_view text) {

@@ -77,6 +77,28 @@ struct Restart {
     }
 };
 
+// That the ranks stood still, as the job's "watch" has noticed.
+struct Alarm {
+    base::Time time;
+    std::string message;        // a sentence
+    std::string node{};         // empty if no node is to blame
+    std::optional<int> rank{};  // none if no rank is to blame
+    std::string where{};        // where that rank was, or in short where all of them were
+    std::string stacks{};       // a file of the logs; empty if there is none
+
+    bool operator==(const Alarm&) const = default;
+
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("time", &Alarm::time),   field("message", &Alarm::message),
+                          field("node", &Alarm::node),   field("rank", &Alarm::rank),
+                          field("where", &Alarm::where), field("stacks", &Alarm::stacks)};
+    }
+};
+
+// Returns "the ranks have …; rank 3 on n2 holds them up: at train.py:22 in load()", or less if less
+// is known.
+[[nodiscard]] std::string sentence_of(const Alarm& alarm);
+
 // Whether the job runs again after this attempt, as its "retry" decides.
 struct Retried {
     // Set before Slurm is asked, and taken back if Slurm refuses. As long as it is set, the end of
@@ -102,6 +124,7 @@ struct Attempt {
     std::optional<EndedBy> ended_by;
     std::vector<Phase> phases;
     std::vector<Restart> restarts;
+    std::vector<Alarm> alarms;  // the first ones, if there were very many
     std::optional<Failure> failure;
     std::optional<Software> software;  // none if the job has no "software", or before it is set up
     std::optional<Retried> retried;    // none if the job has no "retry", or while the attempt runs
@@ -123,9 +146,10 @@ struct Attempt {
             field("nodes", &Attempt::nodes),       field("start", &Attempt::start),
             field("end", &Attempt::end),           field("exitCode", &Attempt::exit_code),
             field("endedBy", &Attempt::ended_by),  field("phases", &Attempt::phases),
-            field("restarts", &Attempt::restarts), field("failure", &Attempt::failure),
-            field("software", &Attempt::software), field("retried", &Attempt::retried),
-            field("warnings", &Attempt::warnings), field("logBegin", &Attempt::log_begin)};
+            field("restarts", &Attempt::restarts), field("alarms", &Attempt::alarms).or_missing(),
+            field("failure", &Attempt::failure),   field("software", &Attempt::software),
+            field("retried", &Attempt::retried),   field("warnings", &Attempt::warnings),
+            field("logBegin", &Attempt::log_begin)};
     }
 };
 

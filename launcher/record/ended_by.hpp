@@ -16,6 +16,7 @@ enum class EndedBy {
     preemption,
     node,  // one of the job's nodes was lost
     memory,
+    hang,        // they stood still, and the job's "watch" ended them
     requeue,     // somebody put the job back into the queue
     node_setup,  // the setup task of the job's cluster
     preparation,
@@ -32,6 +33,7 @@ constexpr auto json_words(EndedBy /*type*/) {
                       std::pair{std::string_view("preemption"), EndedBy::preemption},
                       std::pair{std::string_view("lostNode"), EndedBy::node},
                       std::pair{std::string_view("memory"), EndedBy::memory},
+                      std::pair{std::string_view("hang"), EndedBy::hang},
                       std::pair{std::string_view("requeue"), EndedBy::requeue},
                       std::pair{std::string_view("nodeSetup"), EndedBy::node_setup},
                       std::pair{std::string_view("preparation"), EndedBy::preparation},
@@ -64,6 +66,8 @@ struct EndWords {
             return {"NodeFailed", "A node of the job failed while the job ran"};
         case EndedBy::memory:
             return {"JobOutOfMemory", "The job used more memory than it was given"};
+        case EndedBy::hang:
+            return {"JobHung", "The job stood still, and its \"watch\" ended it"};
         case EndedBy::requeue:
             return {"JobRequeued", "The job was put back into the queue"};
         case EndedBy::node_setup:

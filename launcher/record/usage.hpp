@@ -20,13 +20,18 @@
 //     @10.0 cpu=79.2 mem=9210 peak=9210 thr=24 io=5120,300 net=812,790 r=0:9.9:1150,:9.8:1149
 //     end
 //
-// Times are seconds since "start", memory is MiB, and I/O (read, written) and the network
-// (received, sent) are KiB. All but memory, threads and the GPUs are sums since the step began. A
-// number that is not known is "-". A rank is its number, CPU time and memory, in live samples also
-// its threads and I/O; the number is left out if it is one more than that of the rank before. A GPU
-// ("g=") is its number, how busy it is in percent, its memory, its power in watts, and how busy it
-// was since the step began.
+// Times are seconds since "start", memory is MiB, and I/O (read, written), the network (received,
+// sent) and what calls such as read() and write() have copied ("rw=", in live samples) are KiB. All
+// but memory, threads and the GPUs are sums since the step began. A number that is not known is
+// "-". A rank is its number, CPU time and memory, in live samples also its threads and I/O; the
+// number is left out if it is one more than that of the rank before. A GPU ("g=") is its number,
+// how busy it is in percent, its memory, its power in watts, and how busy it was since the step
+// began.
 namespace batchai::record {
+
+// A variable of the job, from its file or the site's "environment": the seconds between two samples
+// of what its steps use, at first. "0" turns the samples off.
+inline constexpr const char* usage_interval_variable = "BATCHAI_USAGE_INTERVAL";
 
 // A rank's use of one node. Ranks have the numbers of PMIx (SLURM_PROCID).
 struct RankUsage {
@@ -60,6 +65,7 @@ struct UsageSample {
     int threads = 0;
     std::int64_t read = 0;  // bytes; 0 if the kernel does not tell
     std::int64_t written = 0;
+    std::int64_t copied = 0;  // by calls such as read() and write(); only in live samples
     // Of the node's interfaces except "lo", for whomever.
     std::int64_t received = 0;
     std::int64_t sent = 0;

@@ -55,6 +55,7 @@ std::string usage_line(const UsageSample& sample, const UsageHead& head, SampleD
                     in_units(sample.memory, mebi), in_units(sample.peak, mebi), sample.threads,
                     in_units(sample.read, kibi), in_units(sample.written, kibi),
                     in_units(sample.received, kibi), in_units(sample.sent, kibi));
+    if (live) line += fmt::format(" rw={}", in_units(sample.copied, kibi));
     const char* before = " r=";
     int expected = -1;
     for (const RankUsage& rank : sample.ranks) {
@@ -207,6 +208,7 @@ std::optional<UsageSample> sample_in(std::string_view line, const UsageHead& hea
         if (key == "peak") return take_units(value, mebi, sample.peak);
         if (key == "thr") return take_number(value, sample.threads);
         if (key == "io") return take_pair(value, sample.read, sample.written);
+        if (key == "rw") return take_units(value, kibi, sample.copied);
         if (key == "net") return take_pair(value, sample.received, sample.sent);
         if (key == "r") return take_items(value, sample.ranks, take_rank);
         if (key == "g") return take_items(value, sample.gpus, take_gpu);

@@ -124,6 +124,7 @@ bool is_limited(record::EndedBy by) {
 
 int run_attempt(Context& context, Journal& journal, const slurm::Client& slurm, SlurmCalls calls) {
     QueueAgain again(context, journal, slurm);
+    context.alarmed = [&](record::Alarm alarm) { journal.alarmed(std::move(alarm)); };
     auto ending = again.why_not_run();
     const bool may_run = !ending;
     if (may_run) ending = until_the_ranks_end(context, journal, std::move(calls));

@@ -57,6 +57,13 @@ void Journal::restarted(record::Restart restart) {
     save();
 }
 
+void Journal::alarmed(record::Alarm alarm) {
+    constexpr std::size_t most_alarms = 100;
+    if (attempt_.alarms.size() >= most_alarms) return;
+    attempt_.alarms.push_back(std::move(alarm));
+    save();
+}
+
 void Journal::ending(record::EndedBy by, const record::Failure& failure) {
     attempt_.failure = failure;
     attempt_.ended_by = by;

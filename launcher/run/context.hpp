@@ -59,6 +59,7 @@ class Journal {
     // Does not save the record either.
     void software_set_up(record::Software software);
     void restarted(record::Restart restart);
+    void alarmed(record::Alarm alarm);
     // Records why the attempt ends while its last phases still run, which may be killed.
     void ending(record::EndedBy by, const record::Failure& failure);
     void retried(record::Retried retried);
@@ -118,6 +119,7 @@ struct Context {
     Place place;
     std::optional<HeldPorts> held_ports{};  // of a TensorFlow job with several processes
     HostUpdates* host_updates = nullptr;    // of an elastic job
+    std::function<void(record::Alarm)> alarmed = [](const record::Alarm&) {};  // records it
     base::FileDescriptor claim_of_logs;  // valid if their directory is in the job's temporary one
 
     [[nodiscard]] int attempt() const { return options.attempts_before + granted.restart + 1; }

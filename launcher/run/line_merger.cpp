@@ -67,8 +67,8 @@ std::size_t end_of_hole(int file) {
 }  // namespace
 
 LineMerger::LineMerger(const std::vector<Source>& sources, const LogDirectory& logs, Noted noted,
-                       std::chrono::milliseconds patience)
-    : logs_(logs), noted_(std::move(noted)), patience_(patience) {
+                       std::chrono::milliseconds patience, Seen seen)
+    : logs_(logs), noted_(std::move(noted)), seen_(std::move(seen)), patience_(patience) {
     for (const Source& source : sources)
         sources_.push_back(
             {.path = source.path, .target = {.name = source.target}, .own = {.name = source.own}});
@@ -221,6 +221,8 @@ base::Result<void> LineMerger::copy_from(int file, std::size_t size, std::size_t
         if (!count) return base::fail(std::strerror(errno), source.path);
         const std::string_view bytes(block.data(), *count);
         const std::size_t complete = complete_part(bytes, whole_lines);
+        if (seen_ && from + bytes.size() > source.seen)
+            seen_(number, bytes.substr(source.seen - std::min(source.seen, from)));
         source.note_read(from, bytes, complete);
         // One of the files may have more of the bytes, because the disk was full when the other one
         // was to be written, or because it has a part of a line. What a full disk has taken of a

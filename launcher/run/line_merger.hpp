@@ -37,6 +37,8 @@ class LineMerger {
     // Is told what has been copied to the `own` of a source: the number of the source, and where
     // the bytes are in that file.
     using Noted = std::function<void(std::size_t source, std::uint64_t offset, std::size_t length)>;
+    // Is told what a source has that it had not before, once, whether or not it can be copied.
+    using Seen = std::function<void(std::size_t source, std::string_view bytes)>;
     using Clock = std::chrono::steady_clock;
 
     // After this time, what there is of an unfinished line is copied to the `own` of its source, so
@@ -46,7 +48,7 @@ class LineMerger {
     // `logs` must outlive this object. Its files are open only while lines are copied, so that a
     // job with many ranks needs no more open files than one with few.
     LineMerger(const std::vector<Source>& sources, const LogDirectory& logs, Noted noted = {},
-               std::chrono::milliseconds patience = usual_patience);
+               std::chrono::milliseconds patience = usual_patience, Seen seen = {});
 
     // Copies the complete lines that have been added since the last call. Stops soon after `until`,
     // and the next call goes on with the next source, so that a rank that prints without end holds
@@ -100,6 +102,7 @@ class LineMerger {
     std::vector<Growing> sources_;
     const LogDirectory& logs_;
     Noted noted_;
+    Seen seen_;
     std::chrono::milliseconds patience_;
     std::size_t next_ = 0;         // the source to begin with
     base::FileDescriptor target_;  // the file that was written last

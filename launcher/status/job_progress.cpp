@@ -58,6 +58,15 @@ void JobProgress::look(const JobView& view) {
         fmt::print(stderr, "Job state: {}\n", slurm::to_string(view.state));
     }
     say_reason(view);
+    say_alarms(view);
+}
+
+void JobProgress::say_alarms(const JobView& view) {
+    if (!view.attempt) return;
+    if (std::exchange(attempt_, view.attempt->number) != view.attempt->number) said_alarms_ = 0;
+    const auto& alarms = view.attempt->alarms;
+    for (; said_alarms_ < alarms.size(); ++said_alarms_)
+        cli::warn(record::sentence_of(alarms[said_alarms_]));
 }
 
 void JobProgress::say_reason(const JobView& view) {

@@ -37,11 +37,14 @@ class JobProgress {
 
   private:
     void say_reason(const JobView& view);
+    void say_alarms(const JobView& view);
 
     bool said_submission_ = false;
     bool said_start_ = false;
     std::optional<slurm::ExecutionState> state_;
     std::string reason_;
+    int attempt_ = 0;
+    std::size_t said_alarms_ = 0;  // of this attempt
 };
 
 // Says how the job has ended. Returns its exit code, or 255 if it failed without one.

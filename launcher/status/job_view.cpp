@@ -304,6 +304,8 @@ base::Value execution_info(const JobView& view) {
     if (view.attempt && !view.attempt->warnings.empty())
         info.set("warnings",
                  base::Value::Array(view.attempt->warnings.begin(), view.attempt->warnings.end()));
+    if (view.attempt && !view.attempt->alarms.empty())
+        info.set("alarms", base::to_value(view.attempt->alarms));
     return info;
 }
 

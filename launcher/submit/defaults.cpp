@@ -3,8 +3,12 @@
 #include <iterator>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/process.hpp"
+#include "job/schema/checks.hpp"
 #include "job/schema/sweep_parameters.hpp"
+#include "job/syntax/utf8.hpp"
 #include "plan/sbatch_words.hpp"
 #include "submit/steps.hpp"
 #include "user/config.hpp"
@@ -56,6 +60,18 @@ void add_snapshot_flag(job::JobSpec& spec, const JobFileOptions& options) {
         snapshot.directory = std::filesystem::absolute(*options.snapshot).string();
 }
 
+base::Result<void> add_watch_flag(job::JobSpec& spec, const JobFileOptions& options) {
+    if (!options.watch) return {};
+    const auto time = job::parse_duration(*options.watch);
+    if (!time || *time < job::shortest_watch || *time > job::longest_watch)
+        return base::fail(
+            fmt::format("is not a time from 10 seconds to 7 days: {}", job::quote(*options.watch)),
+            "--watch", "write it as PT10M or 0:10:00", base::ExitCode::usage);
+    if (!spec.watch) spec.watch.emplace();
+    spec.watch->silence = *time;
+    return {};
+}
+
 }  // namespace
 
 base::Result<void> add_defaults(Submission& submission) {
@@ -69,6 +85,7 @@ base::Result<void> add_defaults(Submission& submission) {
     auto faults = job::apply_storage_account(spec, account, submission.positions);
     std::move(faults.begin(), faults.end(), std::back_inserter(submission.diagnostics));
     add_snapshot_flag(spec, options);
+    TRY(add_watch_flag(spec, options));
     submission.slurm_choices = {.defaults = TRY(user::user_config()).slurm,
                                 .flags = options.slurm,
                                 .words = TRY(plan::read_sbatch_words(options.sbatch_words))};

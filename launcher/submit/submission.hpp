@@ -50,8 +50,9 @@ struct JobFileOptions {
     std::vector<std::string> sbatch_words;  // further options of sbatch
     // The directory of the job's snapshot, instead of the file's; empty: the usual one.
     std::optional<std::string> snapshot;
-    std::vector<std::string> sweep;  // "lr=0.1,0.01", besides the file's parameters
-    std::optional<int> sweep_max;    // instead of the file's "maxConcurrent"
+    std::vector<std::string> sweep;    // "lr=0.1,0.01", besides the file's parameters
+    std::optional<int> sweep_max;      // instead of the file's "maxConcurrent"
+    std::optional<std::string> watch;  // a time, instead of that of "watch.silence"
 };
 
 // What becomes of the job, in the order of how much is done for it.

@@ -125,7 +125,8 @@ filtered() {
 }
 
 # gloo_has_crashed NAME: a rank of the job ended as one of torch 2.15 with Gloo does now and then, also
-# where nothing of ours is loaded. Why it does is not known: a thread still runs when its owner is destroyed.
+# where nothing of ours is loaded: a thread of Gloo's that gives back the last tensors while Python ends is
+# ended in a destructor (github.com/pytorch/pytorch/issues/190489).
 gloo_has_crashed() {
     grep -q "terminate called without an active exception" < <(batchai job logs "$1" --stderr 2> /dev/null)
 }

@@ -5,53 +5,19 @@
 
 bats_require_minimum_version 1.5.0
 load lib
+load stuck
 
 setup() { make_home "stacks-$BATS_TEST_NUMBER"; }
 
-teardown() {
-    # A child that the kernel keeps from its parent is not found by Slurm when the parent is killed.
-    # shellcheck disable=SC2016 # for the inner shell
-    as_user sh -c 'for fifo in "$1"/fifo-*; do [ ! -p "$fifo" ] || : <> "$fifo"; done' end "$HOME_DIR"
-    cancel_jobs
-    wait_until 60 nothing_is_queued
-    wait_until 60 nodes_are_clean h1 h2 h3 h4
-    remove_home
-}
-
-# hangs NAME NODES RANKS SCRIPT [MORE]: a job whose ranks run a script of this suite, with Python and the
-# test's frameworks. Returns when each rank has said that it is there.
-hangs() {
-    local script=$4
-    write_home "$script" < "$SOURCE/tests/integration/stacks/$script"
-    jq -n --arg home "$HOME_DIR" --arg command "exec $PYTHON $HOME_DIR/$script" --argjson nodes "$2" \
-        --argjson ranks "$3" --argjson more "${5:-{\}}" '{properties: ({nodeCount: $nodes,
-            stdOutErrPathPrefix: ($home + "/logs"), environmentVariables: [
-                {name: "OMP_NUM_THREADS", value: "1"}, {name: "PYTHONDONTWRITEBYTECODE", value: "1"},
-                {name: "MARKS", value: $home}],
-            customMpiSettings: {commandLine: $command, processCount: $ranks}} + $more)}' | write_home "$1.json"
-    create "$1"
-    wait_until 120 are_there "$3"
-}
-are_there() { [[ $(as_user find "$HOME_DIR" -maxdepth 1 -name 'there-*' | wc -l) -eq $1 ]]; }
-
-# says TEXT: it is in what was printed.
-says() {
-    grep -qF -- "$1" <<< "$output" || {
-        printf 'not said: %s\nof:\n%s\n' "$1" "$output" >&2
-        return 1
-    }
-}
+teardown() { end_hanging_jobs; }
 
 no_step_of_stacks() { prints_nothing lines_like batchai-stacks as_user squeue -h -s -o %j; }
-
-# line_of SCRIPT TEXT: the number of the line that has the text.
-line_of() { grep -nF -- "$2" "$SOURCE/tests/integration/stacks/$1" | head -n 1 | cut -d: -f1; }
 
 apart_is_told() {
     output=$(batchai job stacks apart) || return
     says "ranks 0-2 on h1, h2: in all_reduce(), called at apart.py:$(line_of apart.py 'dist.all_reduce(') in step()" &&
-        says "rank 3 on h2: at apart.py:$(line_of apart.py 'queue.read()') in load()" &&
-        says "    $HOME_DIR/apart.py:$(line_of apart.py 'queue.read()') in load"
+        says "rank 3 on h2: at apart.py:$(line_of apart.py 'queue.read(1)') in load()" &&
+        says "    $HOME_DIR/apart.py:$(line_of apart.py 'queue.read(1)') in load"
 }
 
 # Breaks when a rank is not asked, is said to be on another node, or stands with those that are elsewhere.

@@ -202,7 +202,7 @@ const Verbs job_create_verbs("job", 10, [](CommandTree& tree, Parser group) {
                  "batchai job create --name train --cluster nc6 --config-file job.json\n"
                  "  batchai job create --config-file job.json --dry-run --check\n"
                  "  batchai job create -f job.json --partition gpu --mem 64G -- --switches=1\n"
-                 "  batchai job create -f job.json --snapshot=.\n"
+                 "  batchai job create -f job.json --snapshot=. --watch PT10M\n"
                  "  batchai job create -f job.json --sweep lr=0.1,0.01 --sweep seed=1-8",
                  job_create);
     add_optional(leaf, "--name,-n", options->name, "Name of the job [the file's name]")
@@ -255,6 +255,10 @@ const Verbs job_create_verbs("job", 10, [](CommandTree& tree, Parser group) {
                  "How many points run at the same time at most [the file's, else all]")
         .type_name("NUMBER")
         .between(1, 10'000);
+    add_optional(leaf, "--watch", options->file.watch,
+                 "Show where the ranks are once they have printed and done nothing for this time "
+                 "[the file's \"watch\"]")
+        .type_name("TIME");
     add_image_options(leaf, options->file);
     add_volume_options(leaf, options->file.volumes, "the job has besides the file's",
                        "$AZ_BATCHAI_JOB_MOUNT_ROOT");

@@ -14,6 +14,7 @@
 #include "cli/verbs/context.hpp"
 #include "cli/verbs/named_job.hpp"
 #include "visit/stacks.hpp"
+#include "visit/stacks/bridges.hpp"
 #include "visit/stacks/groups.hpp"
 #include "visit/visit.hpp"
 

@@ -9,7 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "base/text.hpp"
-#include "job/metric_pattern.hpp"
+#include "job/line_pattern.hpp"
 #include "job/schema/storage_account.hpp"
 #include "job/syntax/utf8.hpp"
 
@@ -370,6 +370,12 @@ Failure check_metric_pattern(std::string_view text) {
     return std::nullopt;
 }
 
+Failure check_line_pattern(std::string_view text) {
+    const auto pattern = LinePattern::compile(text);
+    if (!pattern) return bad(pattern.error().what, pattern.error().hint);
+    return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<CheckFailure> check_text(Check check, std::string_view text) {
@@ -414,6 +420,8 @@ std::optional<CheckFailure> check_text(Check check, std::string_view text) {
             return check_module_name(text);
         case Check::metric_pattern:
             return check_metric_pattern(text);
+        case Check::line_pattern:
+            return check_line_pattern(text);
         case Check::none:
         case Check::anything:
         case Check::relative_mount_path:
@@ -427,6 +435,7 @@ std::string_view pattern_of(Check check) {
         case Check::none:
         case Check::anything:
         case Check::metric_pattern:
+        case Check::line_pattern:
             return {};
         case Check::word:
             return R"(^[^- \u0000-\u001f\u007f][^ \u0000-\u001f\u007f]*$)";
@@ -463,7 +472,7 @@ std::string_view pattern_of(Check check) {
         case Check::module_name:
             return "^[A-Za-z0-9_._+/@:=~][A-Za-z0-9_._+/@:=~-]*$";
         case Check::retry_cause:
-            return "^(nodeFailure|preemption|timeout|[1-9][0-9]{0,2}(-[1-9][0-9]{0,2})?)$";
+            return "^(nodeFailure|preemption|timeout|hang|[1-9][0-9]{0,2}(-[1-9][0-9]{0,2})?)$";
     }
     return {};
 }

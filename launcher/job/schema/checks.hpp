@@ -19,9 +19,13 @@ namespace batchai::job {
 // Formats a duration as Python prints a timedelta: "7 days, 0:00:00", "1 day, 0:00:00", "1:30:00".
 [[nodiscard]] std::string format_duration(std::chrono::seconds duration);
 
+// Bounds of the times of "watch".
+inline constexpr std::chrono::seconds shortest_watch{10};
+inline constexpr std::chrono::seconds longest_watch = std::chrono::days(7);
+
 // What "retry.on" may name besides exit codes.
-inline constexpr std::array<std::string_view, 3> retry_causes = {"nodeFailure", "preemption",
-                                                                 "timeout"};
+inline constexpr std::array<std::string_view, 4> retry_causes = {"nodeFailure", "preemption",
+                                                                 "timeout", "hang"};
 
 struct CheckFailure {
     Fault fault = Fault::bad_text;

@@ -70,7 +70,8 @@ enum class Check : std::uint8_t {
 
     retry_cause,     // "timeout", "75", "130-140"
     module_name,     // "cuda/12.4"
-    metric_pattern,  // a regular expression with one group (job/metric_pattern.hpp)
+    metric_pattern,  // a regular expression with one group (job/line_pattern.hpp)
+    line_pattern,    // a regular expression
 };
 
 // How the fields of one group in an object exclude each other.

@@ -381,6 +381,9 @@ constexpr std::array properties_fields = {
                                  "The signal that tells the ranks to write a checkpoint before "
                                  "they are ended. This key is an extension")
         .own_extension(),
+    object<&JobSpec::watch>("watch", watch_object,
+                            "Notices that the job stands still. This key is an extension")
+        .own_extension(),
     object<&JobSpec::software>("software", software_object,
                                "Modules and a Python environment of the nodes that preparation "
                                "and job find. This key is an extension")

@@ -23,6 +23,7 @@ extern const Object slurm_object;
 
 extern const Object retry_object;       // RetrySettings
 extern const Object checkpoint_object;  // CheckpointSettings
+extern const Object watch_object;       // WatchSettings
 extern const Object sweep_object;       // SweepSettings
 
 extern const Object software_object;      // SoftwareSettings

@@ -158,6 +158,7 @@ void StepProcesses::forget_ended() {
             ended.ticks += known.ticks;
             ended.read += known.read;
             ended.written += known.written;
+            ended.copied += known.copied;
         }
         at = known_.erase(at);
     }
@@ -170,6 +171,7 @@ void StepProcesses::add_up(const Listed& listed) {
         ticks[rank] = ended.ticks;
         now[rank].read = ended.read;
         now[rank].written = ended.written;
+        now[rank].copied = ended.copied;
     }
     for (const auto& [process, stat] : listed) {
         Known& known = known_[process];
@@ -179,12 +181,14 @@ void StepProcesses::add_up(const Listed& listed) {
         known.ticks = stat.ticks;
         known.read = number_of_line(io, "read_bytes");
         known.written = number_of_line(io, "write_bytes");
+        known.copied = number_of_line(io, "rchar") + number_of_line(io, "wchar");
         RankProcesses& rank = now[*known.rank];
         ticks[*known.rank] += stat.ticks;
         rank.memory += stat.pages * sysconf(_SC_PAGESIZE);
         rank.threads += stat.threads;
         rank.read += known.read;
         rank.written += known.written;
+        rank.copied += known.copied;
         // What the process once had, perhaps between two looks.
         rank.peak =
             std::max(rank.peak, 1024 * number_of_line(text_of(directory + "/status"), "VmHWM"));
@@ -195,6 +199,7 @@ void StepProcesses::add_up(const Listed& listed) {
         total.cpu_seconds = std::max(total.cpu_seconds, in_seconds(ticks[rank]));
         total.read = std::max(total.read, use.read);
         total.written = std::max(total.written, use.written);
+        total.copied = std::max(total.copied, use.copied);
         total.memory = use.memory;
         total.threads = use.threads;
         total.peak = std::max({total.peak, use.peak, use.memory});

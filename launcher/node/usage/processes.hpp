@@ -45,6 +45,7 @@ struct RankProcesses {
     int threads = 0;
     std::int64_t read = 0;  // bytes
     std::int64_t written = 0;
+    std::int64_t copied = 0;  // bytes that calls such as read() and write() have copied
 };
 
 // Adds up what the processes of each rank use. A process belongs to the rank of its parent. The
@@ -74,6 +75,7 @@ class StepProcesses {
         std::uint64_t ticks = 0;
         std::int64_t read = 0;
         std::int64_t written = 0;
+        std::int64_t copied = 0;
         bool seen = false;
     };
     // What ended processes have used, for which no process of the step has waited.
@@ -81,6 +83,7 @@ class StepProcesses {
         std::uint64_t ticks = 0;
         std::int64_t read = 0;
         std::int64_t written = 0;
+        std::int64_t copied = 0;
     };
     using Listed = std::map<pid_t, mpi_bridge::ProcessStat>;
 

@@ -55,7 +55,7 @@ base::Result<seconds> usage_interval(std::string_view text) {
     const auto number = base::number_in<int>(text);
     if (number && *number >= 0 && *number <= longest_interval.count()) return seconds(*number);
     return base::fail(fmt::format("{} is \"{}\", so what the job's steps use is not noted",
-                                  usage_interval_variable, text),
+                                  record::usage_interval_variable, text),
                       {}, fmt::format("set it to 0 to {} seconds", longest_interval.count()));
 }
 
@@ -166,6 +166,7 @@ class Samples {
             sample.threads += use.threads;
             sample.read += use.read;
             sample.written += use.written;
+            sample.copied += use.copied;
             peak_of_ranks += use.peak;
             peak_of_rank = std::max(peak_of_rank, use.peak);
             sample.ranks.push_back({.rank = rank,

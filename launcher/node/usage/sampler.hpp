@@ -13,9 +13,6 @@
 
 namespace batchai::node {
 
-// A variable of the job, from its file or the site's "environment": the seconds between two samples
-// of what its steps use, at first. "0" turns the samples off.
-inline constexpr const char* usage_interval_variable = "BATCHAI_USAGE_INTERVAL";
 // Returns the interval; 0 if there are to be no samples. An empty text means 10 s.
 [[nodiscard]] base::Result<std::chrono::seconds> usage_interval(std::string_view text);
 

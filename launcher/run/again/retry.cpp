@@ -26,6 +26,8 @@ bool wants(const plan::Retry& retry, const AttemptEnd& end) {
             return plan::retries_on(retry, "preemption");
         case EndedBy::time_limit:
             return plan::retries_on(retry, "timeout");
+        case EndedBy::hang:
+            return plan::retries_on(retry, "hang");
         case EndedBy::program:
         case EndedBy::memory:
             return plan::retries_on_exit_code(retry, end.exit_code);

@@ -22,6 +22,7 @@
 #include "run/phases/task_outputs.hpp"
 #include "run/srun/srun_arguments.hpp"
 #include "run/tensorflow/tensorflow_job.hpp"
+#include "run/watch/watcher.hpp"
 
 namespace batchai::run {
 
@@ -39,8 +40,8 @@ std::string file_of(const Context& context, record::RankStream stream, const std
 }
 
 // Gives each rank's streams a file of its own in the logs, besides the one that is named in the
-// plan and that the ranks may share. `pieces` must outlive `outputs`.
-base::Result<void> add_outputs(TaskOutputs& outputs, record::PieceWriter& pieces,
+// plan and that the ranks may share. `pieces` and `watcher` must outlive `outputs`.
+base::Result<void> add_outputs(TaskOutputs& outputs, record::PieceWriter& pieces, Watcher& watcher,
                                const Context& context, const plan::Step& step) {
     const std::string start = context.start();
     TRY(context.logs.make_directory(record::rank_log_directory(start)));
@@ -52,10 +53,14 @@ base::Result<void> add_outputs(TaskOutputs& outputs, record::PieceWriter& pieces
                              .path = file_of(context, stream, rank),
                              .own = record::rank_log(start, stream, rank)});
         }
-        TRY(outputs.add(name_of(step, stream), files,
-                        [&pieces, stream](std::size_t rank, std::uint64_t at, std::size_t length) {
-                            pieces.add(static_cast<std::uint32_t>(rank), stream, at, length);
-                        }));
+        TRY(outputs.add(
+            name_of(step, stream), files,
+            [&pieces, stream](std::size_t rank, std::uint64_t at, std::size_t length) {
+                pieces.add(static_cast<std::uint32_t>(rank), stream, at, length);
+            },
+            [&watcher, stream](std::size_t rank, std::string_view bytes) {
+                watcher.saw(rank, stream, bytes);
+            }));
     }
     return {};
 }
@@ -212,7 +217,7 @@ Ending for_other_hosts(const HostUpdates& updates) {
 }
 
 PhaseEnd judged(Context& context, const StepEnd& end, const TaskWords& words,
-                const TensorFlowJob& tensorflow, bool warned) {
+                const TensorFlowJob& tensorflow, bool warned, const std::optional<Ending>& hang) {
     constexpr std::string_view name = Ranks::name;
     const auto& [result, step_code, said] = end;
     std::optional<Ending> ending;
@@ -220,6 +225,7 @@ PhaseEnd judged(Context& context, const StepEnd& end, const TaskWords& words,
     if (!ending)
         ending =
             node_failure(context, name, step_code == 0, result ? result->stopped_by : std::nullopt);
+    if (!ending && step_code != 0) ending = hang;
     if (!ending && context.host_updates != nullptr && context.host_updates->ranks_have_left())
         ending = for_other_hosts(*context.host_updates);
     if (ending || step_code == 0) return {.exit_code = step_code, .ending = std::move(ending)};
@@ -270,8 +276,9 @@ PhaseEnd Ranks::run(Context& context) {
                     .rank_failures = context.files().rank_failures(context.start())};
     forget_earlier_run(context, step);
     record::PieceWriter pieces(context.files().rank_pieces(context.start()).string());
+    Watcher watcher(context);
     TaskOutputs outputs(context.logs);
-    if (auto added = add_outputs(outputs, pieces, context, step); !added)
+    if (auto added = add_outputs(outputs, pieces, watcher, context, step); !added)
         return ends_with({.failure = {.code = "JobFailed",
                                       .message = added.error().text(),
                                       .phase = std::string(name),
@@ -307,8 +314,9 @@ PhaseEnd Ranks::run(Context& context) {
                                              context.host_updates->poll();
                                          pieces.flush();
                                          warner.poll();
+                                         watcher.poll();
                                      },
-                                 .enough = [&] { return tensorflow.poll(); },
+                                 .enough = [&] { return watcher.ending() || tensorflow.poll(); },
                                  .pass_on = [&](int signal) { return warner.pass_on(signal); },
                                  .starts = starts_of_ranks(context, places, words)})
                           : tl::unexpected(started.error())};
@@ -331,7 +339,7 @@ PhaseEnd Ranks::run(Context& context) {
         fmt::format("the job's command has ended with exit code {}", end.exit_code));
     if (end.result && end.exit_code == 0)
         log_unconfirmed_starts(context, *end.result, ranks_of(context));
-    PhaseEnd out = judged(context, end, words, tensorflow, warner.has_warned());
+    PhaseEnd out = judged(context, end, words, tensorflow, warner.has_warned(), watcher.ending());
     // The search for the culprit reads these files.
     copied = copied && outputs.finish_again();
     pieces.flush();

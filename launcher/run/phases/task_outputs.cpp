@@ -32,7 +32,7 @@ std::vector<TaskFile> files_on_nodes(const std::vector<std::string>& nodes,
 }
 
 base::Result<void> TaskOutputs::add(const std::string& pattern, const std::vector<TaskFile>& files,
-                                    LineMerger::Noted noted) {
+                                    LineMerger::Noted noted, LineMerger::Seen seen) {
     std::vector<LineMerger::Source> sources;
     std::vector<std::string> tasks;
     for (const TaskFile& file : files) {
@@ -41,7 +41,8 @@ base::Result<void> TaskOutputs::add(const std::string& pattern, const std::vecto
         sources.push_back({.path = file.path, .target = std::move(target), .own = file.own});
         tasks.push_back(file.task);
     }
-    merged_.push_back({.merger = LineMerger(sources, logs_, std::move(noted)),
+    merged_.push_back({.merger = LineMerger(sources, logs_, std::move(noted),
+                                            LineMerger::usual_patience, std::move(seen)),
                        .pattern = pattern,
                        .tasks = std::move(tasks)});
     return {};

@@ -44,10 +44,10 @@ class TaskOutputs {
     // Adds the files of all tasks. If `pattern` contains "%N" or "%t", each task has a file of its
     // own in the logs; otherwise all tasks share one. Makes these files in the logs. `noted` is
     // told what has been copied to the `own` of a file, which it gets as the file's place in
-    // `files`.
+    // `files`, and `seen` what a task has printed.
     [[nodiscard]] base::Result<void> add(const std::string& pattern,
                                          const std::vector<TaskFile>& files,
-                                         LineMerger::Noted noted = {});
+                                         LineMerger::Noted noted = {}, LineMerger::Seen seen = {});
 
     // Copies the complete lines that have been added since the last call. What cannot be copied, or
     // not soon, stays for the next call.

@@ -87,6 +87,11 @@ class Events {
                 fmt::format("the ranks start again on {}: {}", nodes_text(restart.nodes),
                             failure_text(restart.failure)),
                 restart.failure.node, restart.failure.rank);
+        for (const record::Alarm& alarm : attempt.alarms)
+            add(alarm.time, "alarm",
+                alarm.where.empty() ? alarm.message
+                                    : fmt::format("{}: {}", alarm.message, alarm.where),
+                alarm.node, alarm.rank);
         const base::Time last = end_of(attempt);
         if (attempt.failure)
             add(time_of_failure(attempt, last), "failure", failure_text(*attempt.failure),

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "job/metric_pattern.hpp"
+#include "job/line_pattern.hpp"
 #include "job/model.hpp"
 #include "record/job_files.hpp"
 

@@ -16,8 +16,10 @@
 //
 //   python_dump.hpp  reads what a thread of Python has written
 //   groups.hpp       what the processes of a job have in common, and its text
-//   ../stacks.hpp    asks the nodes of a running job
+//   bridges.hpp      what the ranks of mpi_bridge tell together
+//   suspect.hpp      who holds up a job that stands still
 //   node/stacks/     looks at the processes of a node
+//   run/watch/       asks the nodes of a running job
 namespace batchai::visit {
 
 struct StackFrame {

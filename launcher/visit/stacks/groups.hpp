@@ -61,10 +61,11 @@ struct StackGroup {
 // opposed to that of Python and of installed packages, and what is called there.
 [[nodiscard]] std::string place_text(const std::vector<StackFrame>& frames);
 
-// Says, in lines, which operations of mpi_bridge are open on some ranks and not on others, and
-// which ranks are waited for and wait for nobody themselves. `nodes` has all nodes of the job.
-// Empty if there is nothing to say.
-[[nodiscard]] std::string bridge_text(const std::vector<NodeStacks>& nodes);
+// Returns Slurm's number of the step with the most ranks.
+[[nodiscard]] std::string step_of_ranks(const std::vector<NodeStacks>& nodes);
+
+// Returns whose group it is and where they are, in one line.
+[[nodiscard]] std::string headline(const StackGroup& group);
 
 // Returns the groups for people to read.
 [[nodiscard]] std::string stacks_text(const std::vector<StackGroup>& groups);

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "fault_case.hpp"
-#include "job/metric_pattern.hpp"
+#include "job/line_pattern.hpp"
 #include "job/schema/sweep_parameters.hpp"
 #include "job/to_json.hpp"
 #include "job_text.hpp"
@@ -123,6 +123,14 @@ TEST(MetricPattern, FindsItsGroup) {
     EXPECT_EQ(named.find("test 0.5"), "0.5");
     // A group that takes no part in the match.
     EXPECT_EQ(MetricPattern::compile("x(\\d+)?").value().find("xa"), std::nullopt);
+}
+
+TEST(LinePattern, MatchesAPartOfALine) {
+    const auto pattern = LinePattern::compile("step [0-9]+").value();
+    EXPECT_TRUE(pattern.matches("epoch 3, step 12: 0.1"));
+    EXPECT_FALSE(pattern.matches("step"));
+    for (const char* text : {"(", "(a)\\1", "(?=x)"})
+        EXPECT_FALSE(LinePattern::compile(text)) << text;
 }
 
 TEST(MetricPattern, RefusesWhatIsNotClear) {

@@ -88,6 +88,7 @@ TEST(UsageFile, ReadsLiveSamplesWithThreadsAndInputOfRanks) {
     const UsageHead head = some_head();
     UsageSample sample = some_sample(5);
     sample.cpu_seconds = 0.25;
+    sample.copied = 12 * 1024;
     for (RankUsage& rank : sample.ranks) {
         rank.threads = 3;
         rank.read = 4096;

@@ -174,6 +174,26 @@ TEST_F(LineMergerTest, GivesEachSourceAFileOfItsOwnAndSaysWhatIsThere) {
     EXPECT_EQ(notes, expected);
 }
 
+// Breaks when what a task has printed is told twice or not at all, or only once it has been copied.
+TEST_F(LineMergerTest, SaysWhatItHasSeenOnce) {
+    std::string seen;
+    LineMerger merger(sources({"0", "1"}), logs, {}, LineMerger::usual_patience,
+                      [&](std::size_t source, std::string_view bytes) {
+                          seen += std::to_string(source) + "<" + std::string(bytes) + ">";
+                      });
+    append("0", "one\ntw");
+    append("1", "other\n");
+    ASSERT_TRUE(merger.poll());
+    ASSERT_TRUE(merger.poll());
+    EXPECT_EQ(seen, "0<one\ntw>1<other\n>");
+    std::filesystem::remove(path("logs/merged"));
+    std::filesystem::create_directory(path("logs/merged"));
+    append("0", "o\nthree\n");
+    EXPECT_FALSE(merger.poll());
+    EXPECT_FALSE(merger.poll());
+    EXPECT_EQ(seen, "0<one\ntw>1<other\n>0<o\nthree\n>");
+}
+
 // Breaks when bytes are lost or repeated in one of the two files because the other one could not be
 // written for a while.
 TEST_F(LineMergerTest, TriesEachOfTheTwoFilesAgain) {

@@ -32,6 +32,13 @@ TEST(Retry, FollowsTheCausesThatAreNamed) {
     EXPECT_EQ(why_not(EndedBy::preemption), "");
 }
 
+TEST(Retry, FollowsAHangOnlyIfItIsNamed) {
+    EXPECT_EQ(why_not(EndedBy::hang, 137), "");
+    plan::Retry of_hangs = retry;
+    of_hangs.on = {"hang"};
+    EXPECT_EQ(why_not_again(of_hangs, {.by = EndedBy::hang}, {}), std::nullopt);
+}
+
 TEST(Retry, FollowsTheExitCodesThatAreNamed) {
     for (const int code : {75, 130, 137, 140})
         EXPECT_EQ(why_not(EndedBy::program, code), std::nullopt) << code;

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "visit/stacks/bridges.hpp"
 #include "visit/stacks/groups.hpp"
 
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "job/metric_pattern.hpp"
+#include "job/line_pattern.hpp"
 
 #include <utility>
 #include <vector>
@@ -17,7 +17,7 @@ constexpr std::size_t longest_pattern = 1000;
 
 }  // namespace
 
-base::Result<MetricPattern> MetricPattern::compile(std::string_view text) {
+base::Result<LinePattern> LinePattern::compile(std::string_view text) {
     if (text.size() > longest_pattern)
         return base::fail(fmt::format("has {} bytes, more than {}", text.size(), longest_pattern));
     re2::RE2::Options options(re2::RE2::Quiet);
@@ -29,10 +29,23 @@ base::Result<MetricPattern> MetricPattern::compile(std::string_view text) {
         return base::fail(
             fmt::format("is not a regular expression: {}", expression->error()), "",
             "the syntax is that of RE2, which has no backreferences and does not look ahead");
-    const int groups = expression->NumberOfCapturingGroups();
-    const auto& named = expression->NamedCapturingGroups();
-    if (named.size() == 1) return MetricPattern(std::move(expression), named.begin()->second);
-    if (groups == 1) return MetricPattern(std::move(expression), 1);
+    return LinePattern(std::move(expression));
+}
+
+bool LinePattern::matches(std::string_view line) const {
+    return re2::RE2::PartialMatch(re2::StringPiece(line.data(), line.size()), *expression_);
+}
+
+base::Result<MetricPattern> MetricPattern::compile(std::string_view text) {
+    LinePattern pattern = TRY(LinePattern::compile(text));
+    const re2::RE2& expression = *pattern.expression_;
+    const int groups = expression.NumberOfCapturingGroups();
+    const auto& named = expression.NamedCapturingGroups();
+    if (named.size() == 1) {
+        const int group = named.begin()->second;
+        return MetricPattern(std::move(pattern), group);
+    }
+    if (groups == 1) return MetricPattern(std::move(pattern), 1);
     return base::fail(
         groups == 0 ? "has no group for the number"
                     : fmt::format("has {} groups, and it is not clear which is the number", groups),
@@ -44,7 +57,8 @@ base::Result<MetricPattern> MetricPattern::compile(std::string_view text) {
 std::optional<std::string_view> MetricPattern::find(std::string_view line) const {
     std::vector<re2::StringPiece> found(static_cast<std::size_t>(group_) + 1);
     const re2::StringPiece text(line.data(), line.size());
-    if (!expression_->Match(text, 0, text.size(), re2::RE2::UNANCHORED, found.data(), group_ + 1))
+    if (!pattern_.expression_->Match(text, 0, text.size(), re2::RE2::UNANCHORED, found.data(),
+                                     group_ + 1))
         return std::nullopt;
     const re2::StringPiece& number = found.back();
     if (number.data() == nullptr) return std::nullopt;

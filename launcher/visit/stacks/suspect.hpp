@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "visit/stacks/groups.hpp"
+
+// Who holds up a job that stands still. Pure.
+namespace batchai::visit {
+
+struct Suspect {
+    std::optional<int> rank;  // none: all of them are on the node
+    std::string node;
+    std::string where;
+};
+
+// Returns the rank for which the others wait, as mpi_bridge tells, or else those ranks of one node
+// that are somewhere else than all others. Returns nothing if the stacks do not single anybody out.
+[[nodiscard]] std::optional<Suspect> suspect(const std::vector<NodeStacks>& nodes,
+                                             const std::vector<StackGroup>& groups);
+
+// Says in one line where the ranks are: the larger groups first, and some of them only.
+[[nodiscard]] std::string summary(const std::vector<StackGroup>& groups);
+
+}  // namespace batchai::visit

@@ -1,0 +1,132 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-or-later
+# "watch" in job.json: jobs that stand still are noticed, and those that only say nothing are left alone.
+
+bats_require_minimum_version 1.5.0
+load lib
+load stuck
+
+setup() { make_home "watch-$BATS_TEST_NUMBER"; }
+
+teardown() { end_hanging_jobs; }
+
+# watched WATCH [MORE] [NAME=VALUE…]: what hangs() adds to a job.
+watched() {
+    jq -n --arg home "$HOME_DIR" --argjson watch "$1" --argjson more "${2:-{\}}" '{watch: $watch,
+        environmentVariables: ([{name: "OMP_NUM_THREADS", value: "1"}, {name: "MARKS", value: $home}] +
+            ($ARGS.positional | map(capture("(?<name>[^=]*)=(?<value>.*)"))))} + $more' --args "${@:3}"
+}
+
+# The record of the test's job.
+record() { as_user sh -c "cat \$(find $HOME_DIR/records -path '*/attempts/1.json')"; }
+
+ended_by_watch() { record | jq -e '.endedBy == "hang"'; }
+has_alarm() { [[ $(batchai job show --name "$1" --query 'executionInfo.alarms[0].message' -o tsv) == *"$2"* ]]; }
+
+# Breaks when the rank that holds up the others is not named, when the ranks stay, or when the job is not to
+# run again, or may run on the same node. Slurm itself starts such a job after two minutes only.
+@test "a job that hangs is ended, says who held it up, and is queued again without that node" {
+    hangs apart 2 4 apart.py "$(watched '{"silence": "PT10S", "action": "end"}' \
+        '{"retry": {"on": ["hang"], "max": 1, "excludeFailedNodes": true}}')"
+    wait_until 120 ended_by_watch
+    wait_until 60 has_excluded_h2
+    run -0 record
+    local line
+    line=$(line_of apart.py 'queue.read(1)')
+    jq -e --arg where "at apart.py:$line in load()" '.exitCode == 1 and .retried.queued and
+        .failure.code == "JobHung" and .failure.node == "h2" and .failure.rank == 3 and
+        (.failure.firstErrorLine | endswith($where)) and
+        (.alarms | length) == 1 and .alarms[0].where == $where and .alarms[0].stacks == "stacks-1-1.txt"' <<< "$output"
+    run -0 --separate-stderr batchai job events apart
+    echo "$output"
+    run -0 jq -r '.[] | select(.kind == "alarm") | [.node, .rank, .text] | @tsv' <<< "$output"
+    [[ $output == $'h2\t3\tthe ranks have printed nothing and done nothing for '*" s (\"watch.silence\"): at apart.py:$line in load()" ]]
+    run -0 stacks_file
+    says "ranks 0-2 on h1, h2: in all_reduce(), called at apart.py:$(line_of apart.py 'dist.all_reduce(') in step()"
+    says "rank 3 on h2: at apart.py:$line in load()"
+    wait_until 60 nodes_are_clean h1 h2
+}
+has_excluded_h2() { [[ $(as_user squeue -h -o %x --me) == h2 ]]; }
+stacks_file() { as_user sh -c "cat \$(find $HOME_DIR/logs -name stacks-1-1.txt)"; }
+
+# Breaks when a job that only says where it stands is ended, or is not said to go on.
+@test "a report ends nothing, and the job's end is its own" {
+    hangs late 2 2 apart.py "$(watched '{"silence": "PT10S"}')"
+    wait_until 60 has_alarm late 'the ranks have printed nothing and done nothing for '
+    run -0 batchai job show --name late --query executionState -o tsv
+    [[ $output == running ]]
+    # The reader of the fifo gets a byte, and the others get the rank for which they wait.
+    as_user sh -c "printf x > $HOME_DIR/fifo"
+    run -0 --separate-stderr batchai job wait --name late
+    # shellcheck disable=SC2154 # bats sets it
+    echo "$stderr"
+    [[ $stderr == *"warning: the ranks have printed nothing and done nothing for "* &&
+        $stderr == *"rank 0 on h1: in all_reduce(), called at apart.py:"*"; rank 1 on h2: at apart.py:"* ]]
+    run -0 execution_log
+    says 'the ranks print or do something again ("watch.silence")'
+    run -0 batchai job show --name late --query 'executionInfo.[exitCode, length(alarms)]' -o tsv
+    [[ $output == $'0\t1' ]]
+}
+execution_log() { as_user sh -c "cat \$(find $HOME_DIR/logs -name 'execution*.log')"; }
+
+# Breaks when a job is ended although it does something: five jobs that say nothing for three times as long.
+@test "what works in silence is left alone" {
+    write_home quiet.py < "$SOURCE/tests/integration/stacks/quiet.py"
+    local way
+    for way in compute read bursts thread child; do
+        jq -n --arg home "$HOME_DIR" --arg way "$way" --arg command "exec $PYTHON $HOME_DIR/quiet.py" \
+            --argjson more "$(watched '{"silence": "PT10S", "action": "end"}' '{}' "WAY=$way" WORK=32)" '
+            {properties: ({nodeCount: 1, stdOutErrPathPrefix: ($home + "/logs-" + $way),
+                customMpiSettings: {commandLine: $command, processCount: 1}} + $more)}' |
+            write_home "$way.json"
+        run -0 batchai job create --name "$way" -f "$way.json" -o none
+    done
+    for way in compute read bursts thread child; do
+        run -0 batchai job wait --name "$way"
+        run -0 batchai job show --name "$way" --query 'executionInfo.[exitCode, alarms]' -o json
+        jq -e '. == [0, null]' <<< "$output"
+    done
+}
+
+# Breaks when a progress bar is no progress, or when ranks that spin and print other lines seem to get on.
+@test "a job whose lines of progress end is ended, however busy it is" {
+    hangs lines 1 1 lines.py "$(watched '{"progress": {"pattern": "^step [0-9]+", "within": "PT10S"}, "action": "end"}')"
+    run ! batchai job wait --name lines
+    run -0 record
+    jq -e '.endedBy == "hang" and (.alarms | length) == 1 and
+        (.failure.firstErrorLine | startswith("the ranks have printed no line of progress for 1")) and
+        (.failure.firstErrorLine | contains("lines.py"))' <<< "$output"
+    # The bar has gone on for longer than the limit.
+    run -0 output_of lines
+    [[ $output == *"step 15"*"ends its steps"*"still here"* ]]
+}
+
+# Breaks when an elastic job gives its nodes back because its ranks hang.
+@test "an elastic job starts its ranks again at once, on the same nodes" {
+    hangs again 2 2 apart.py "$(watched '{"silence": "PT10S", "action": "end"}' '{}' \
+        BATCHAI_ELASTIC_MIN_NODES=2 BATCHAI_ELASTIC_RESTARTS=1 ONCE=start)"
+    run -0 batchai job wait --name again
+    run -0 record
+    jq -e '.exitCode == 0 and .attempt == 1 and (.restarts | length) == 1 and
+        .restarts[0].failure.code == "JobHung" and (.alarms | length) == 1' <<< "$output"
+}
+
+# Breaks when a wish that cannot come true is taken, or the flag is not that of the file.
+@test "what cannot be watched is refused, and --watch is silence" {
+    write_mpi_job none.json 1 true '{"watch": {"action": "end"}}'
+    run -3 batchai job create --name none -f none.json
+    echo "$output"
+    [[ $output == *'"watch" watches nothing'*E134* ]]
+    write_mpi_job idle.json 1 true '{"watch": {"idleGpu": "PT10M"}}'
+    run -3 batchai job create --name none -f idle.json
+    [[ $output == *"the job has no GPUs that could be idle"* ]]
+    write_mpi_job bad.json 1 true '{"watch": {"progress": {"pattern": "(", "within": "PT10M"}}}'
+    run -3 batchai job create --name none -f bad.json
+    [[ $output == *"is not a regular expression"* ]]
+    write_mpi_job plain.json 1 true
+    run -2 batchai job create --name none -f plain.json --watch 10
+    echo "$output"
+    [[ $output == *"--watch: is not a time from 10 seconds to 7 days"* ]]
+    run -0 batchai job create --name none -f plain.json --watch PT10M --dry-run
+    [[ $output == *'"silence": 600'* ]]
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// When a job's "watch" says that the ranks stand still. watch.bats has the jobs.
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "job/line_pattern.hpp"
+#include "run/watch/line_stream.hpp"
+#include "run/watch/stall.hpp"
+#include "run/watch/work.hpp"
+
+namespace batchai::run {
+
+namespace {
+
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+class StallClockTest : public testing::Test {
+  protected:
+    [[nodiscard]] StallClock::Clock::time_point at(int second) const {
+        return begin_ + seconds(second);
+    }
+    // Returns the text of what has changed; empty: nothing.
+    static std::string said(StallClock& clock, StallClock::Clock::time_point now) {
+        const auto change = clock.poll(now);
+        return change ? text_of(*change) : std::string();
+    }
+
+    StallClock::Clock::time_point begin_ = StallClock::Clock::now();
+};
+
+TEST_F(StallClockTest, TellsSilenceOnceAndThatItIsOver) {
+    const plan::Watch watch{.silence = 60};
+    StallClock clock(watch, begin_);
+    EXPECT_EQ(said(clock, at(59)), "");
+    clock.printed(at(30));
+    EXPECT_EQ(said(clock, at(89)), "");
+    EXPECT_EQ(said(clock, at(90)),
+              "the ranks have printed nothing and done nothing for 60 s (\"watch.silence\")");
+    EXPECT_EQ(said(clock, at(200)), "");
+    EXPECT_TRUE(clock.stands_still(Stalled::silence, at(200)));
+    clock.printed(at(201));
+    EXPECT_EQ(said(clock, at(202)), "the ranks print or do something again (\"watch.silence\")");
+    EXPECT_EQ(said(clock, at(203)), "");
+    EXPECT_NE(said(clock, at(261)), "");
+}
+
+TEST_F(StallClockTest, DoesNotCallAJobSilentThatWorks) {
+    const plan::Watch watch{.silence = 60};
+    StallClock clock(watch, begin_);
+    EXPECT_FALSE(clock.needs_work(at(14)));
+    EXPECT_TRUE(clock.needs_work(at(15)));
+    clock.looks(at(15));
+    for (int second = 20; second < 600; second += 10) {
+        clock.worked(at(second));
+        EXPECT_EQ(said(clock, at(second)), "");
+    }
+    EXPECT_EQ(said(clock, at(649)), "");
+    EXPECT_NE(said(clock, at(650)), "");
+}
+
+// Breaks when work that nobody has looked at is taken for none.
+TEST_F(StallClockTest, CountsFromTheFirstLook) {
+    const plan::Watch watch{.silence = 60};
+    StallClock clock(watch, begin_);
+    clock.looks(at(15));
+    EXPECT_EQ(said(clock, at(74)), "");
+    EXPECT_THAT(said(clock, at(75)), HasSubstr("for 75 s"));
+}
+
+TEST_F(StallClockTest, WaitsForTheFirstLineOfProgressAsLongAsItIsTold) {
+    const plan::Watch forever{.pattern = "step", .within = 10};
+    StallClock patient(forever, begin_);
+    EXPECT_EQ(said(patient, at(100'000)), "");
+    patient.progressed(at(100'000));
+    EXPECT_EQ(said(patient, at(100'009)), "");
+    EXPECT_EQ(said(patient, at(100'010)),
+              "the ranks have printed no line of progress for 10 s (\"watch.progress\")");
+    const plan::Watch bounded{.pattern = "step", .within = 10, .first = 30};
+    StallClock strict(bounded, begin_);
+    strict.printed(at(29));
+    EXPECT_EQ(said(strict, at(29)), "");
+    EXPECT_NE(said(strict, at(30)), "");
+    EXPECT_FALSE(strict.needs_work(at(1000)));
+}
+
+TEST_F(StallClockTest, TellsEachKindForItself) {
+    const plan::Watch watch{.silence = 100, .pattern = "step", .within = 10, .idle_gpu = 20};
+    StallClock clock(watch, begin_);
+    EXPECT_TRUE(clock.needs_work(at(5)));
+    clock.progressed(at(1));
+    clock.printed(at(12));
+    EXPECT_THAT(said(clock, at(20)), HasSubstr("watch.progress"));
+    EXPECT_EQ(said(clock, at(20)), "the job's GPUs have done nothing for 20 s (\"watch.idleGpu\")");
+    clock.gpus_worked(at(21));
+    EXPECT_EQ(said(clock, at(22)), "the job's GPUs are busy again (\"watch.idleGpu\")");
+    EXPECT_EQ(said(clock, at(23)), "");
+}
+
+LineStream stream_of(const std::string& pattern) {
+    return LineStream(job::LinePattern::compile(pattern).value());
+}
+
+TEST(LineStream, FindsLinesThatComeInPieces) {
+    LineStream lines = stream_of("^step [0-9]+$");
+    EXPECT_FALSE(lines.feed(0, "ste"));
+    EXPECT_FALSE(lines.feed(1, "step x\n"));
+    EXPECT_FALSE(lines.feed(0, "p 1"));
+    EXPECT_TRUE(lines.feed(0, "7\nstep"));
+    EXPECT_FALSE(lines.feed(0, " 18 of\n"));
+    EXPECT_TRUE(lines.feed(0, "a\nstep 3\nb\n"));
+}
+
+TEST(LineStream, TakesTheStatesOfAProgressBarForLines) {
+    LineStream lines = stream_of("[0-9]+%");
+    EXPECT_FALSE(lines.feed(0, "\r 10%"));
+    EXPECT_TRUE(lines.feed(0, "\r 11%"));
+}
+
+TEST(LineStream, KeepsLittleOfALineWithoutEnd) {
+    LineStream lines = stream_of("needle");
+    const std::string block(1 << 20U, 'x');
+    for (int i = 0; i < 100; ++i)
+        EXPECT_FALSE(lines.feed(0, block));
+    EXPECT_FALSE(lines.feed(0, "needle\n"));
+    EXPECT_TRUE(lines.feed(0, "needle\n"));
+}
+
+record::NodeUsage usage_of(const std::string& step, double second, double cpu,
+                           std::int64_t copied = 0, std::optional<int> gpu = {}) {
+    record::UsageSample sample;
+    sample.time = base::Time() + std::chrono::duration_cast<base::Time::duration>(
+                                     std::chrono::duration<double>(second));
+    sample.copied = copied;
+    sample.ranks = {{.rank = 0, .cpu_seconds = 100}, {.rank = 1, .cpu_seconds = cpu}};
+    if (gpu) sample.gpus = {{.index = 0, .busy = gpu}};
+    return {.step = step, .number = 1, .node = "n1", .head = {}, .samples = {sample}};
+}
+
+TEST(WorkMeter, SeesWhatARankDoes) {
+    WorkMeter meter("1");
+    EXPECT_FALSE(meter.look({}).known);
+    const WorkSeen first = meter.look({usage_of("1", 10, 5)});
+    EXPECT_TRUE(first.known);
+    EXPECT_FALSE(first.ranks);
+    EXPECT_FALSE(first.gpus_known);
+    // A program that waits wakes up now and then.
+    EXPECT_FALSE(meter.look({usage_of("1", 20, 5.4)}).ranks);
+    EXPECT_TRUE(meter.look({usage_of("1", 30, 5.9)}).ranks);
+    // The sample before was not a live one.
+    EXPECT_FALSE(meter.look({usage_of("1", 40, 5.9, 6'400'000)}).ranks);
+    EXPECT_FALSE(meter.look({usage_of("1", 50, 5.9, 7'000'000)}).ranks);
+    EXPECT_TRUE(meter.look({usage_of("1", 60, 5.9, 7'700'000)}).ranks);
+}
+
+TEST(WorkMeter, LooksAtTheRanksAndWhatRunsBesideThem) {
+    WorkMeter meter("2-1");
+    EXPECT_FALSE(meter.look({usage_of("2-1.preparation", 10, 0), usage_of("2", 10, 0)}).known);
+    EXPECT_TRUE(meter.look({usage_of("2-1.parameter-servers", 10, 0)}).known);
+    EXPECT_TRUE(meter.look({usage_of("2-1.parameter-servers", 20, 10)}).ranks);
+}
+
+TEST(WorkMeter, TakesNoOldSampleForWork) {
+    WorkMeter meter("1");
+    static_cast<void>(meter.look({usage_of("1", 10, 0, 0, 90)}));
+    const WorkSeen again = meter.look({usage_of("1", 10, 0, 0, 90)});
+    EXPECT_TRUE(again.known);
+    EXPECT_FALSE(again.ranks);
+    EXPECT_FALSE(again.gpus);
+    EXPECT_TRUE(meter.look({usage_of("1", 20, 0, 0, 5)}).gpus);
+    EXPECT_FALSE(meter.look({usage_of("1", 30, 0, 0, 4)}).gpus);
+    meter.forget();
+    EXPECT_FALSE(meter.look({usage_of("1", 40, 1000)}).ranks);
+}
+
+}  // namespace
+
+}  // namespace batchai::run

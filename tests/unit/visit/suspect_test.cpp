@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "visit/stacks/suspect.hpp"
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace batchai::visit {
+
+namespace {
+
+JobProcess rank(int number, const std::string& function, std::optional<BridgeState> bridge = {}) {
+    JobProcess process{.process = 100 + number, .parent = 1, .rank = number, .is_task = true};
+    process.step = "1";
+    process.program = "python3 train.py";
+    process.kernel = {{.id = 100 + number, .name = "python3", .state = "S"}};
+    process.python = {{.name = {}, .main = true, .frames = {{"/home/a/train.py", 8, function}}}};
+    process.bridge = std::move(bridge);
+    return process;
+}
+
+std::optional<Suspect> suspect_of(const std::vector<NodeStacks>& nodes) {
+    return suspect(nodes, stack_groups(nodes));
+}
+
+TEST(Suspect, IsTheRankThatIsElsewhere) {
+    const auto found = suspect_of(
+        {{"n1", {rank(0, "meet"), rank(1, "meet")}}, {"n2", {rank(2, "load"), rank(3, "meet")}}});
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->rank, 2);
+    EXPECT_EQ(found->node, "n2");
+    EXPECT_EQ(found->where, "at train.py:8 in load()");
+}
+
+TEST(Suspect, IsTheNodeOfSeveral) {
+    const auto found = suspect_of({{"n1", {rank(0, "meet"), rank(1, "meet"), rank(2, "meet")}},
+                                   {"n2", {rank(3, "load"), rank(4, "load")}}});
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->rank, std::nullopt);
+    EXPECT_EQ(found->node, "n2");
+}
+
+// Breaks when somebody is blamed by chance.
+TEST(Suspect, IsNobodyWhomTheStacksDoNotSingleOut) {
+    EXPECT_FALSE(suspect_of({}));
+    EXPECT_FALSE(suspect_of({{"n1", {rank(0, "meet")}}}));
+    EXPECT_FALSE(suspect_of({{"n1", {rank(0, "meet"), rank(1, "meet")}}}));
+    EXPECT_FALSE(suspect_of({{"n1", {rank(0, "meet")}}, {"n2", {rank(1, "load")}}}));
+    EXPECT_FALSE(suspect_of(
+        {{"n1", {rank(0, "meet"), rank(1, "meet"), rank(2, "a"), rank(3, "b"), rank(4, "meet")}}}));
+    EXPECT_FALSE(suspect_of({{"n1", {rank(0, "meet"), rank(1, "load"), rank(4, "meet")}},
+                             {"n2", {rank(2, "load"), rank(3, "meet")}}}));
+}
+
+TEST(Suspect, IsTheRankForWhichTheOthersOfMpiBridgeWait) {
+    const BridgeState free{.rank = 5, .waits_for = {}, .operations = {}};
+    const auto waits = [](int number, int other) {
+        return BridgeState{.rank = number, .waits_for = {other}, .operations = {}};
+    };
+    // Of two ranks, the stacks alone do not tell which one is late.
+    const std::vector<NodeStacks> nodes{{"n1", {rank(0, "meet", waits(3, 5))}},
+                                        {"n2", {rank(1, "load", free)}}};
+    const auto found = suspect_of(nodes);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->rank, 1);
+    EXPECT_EQ(found->where, "at train.py:8 in load()");
+    EXPECT_FALSE(suspect_of(
+        {{"n1", {rank(0, "meet", waits(3, 5))}}, {"n2", {rank(1, "load", waits(5, 3))}}}));
+}
+
+TEST(Suspect, IsNotNeededForASummary) {
+    const auto groups = stack_groups(
+        {{"n1", {rank(0, "a"), rank(1, "b"), rank(2, "c"), rank(3, "d"), rank(4, "b")}}});
+    EXPECT_EQ(summary(groups),
+              "ranks 1, 4 on n1: at train.py:8 in b(); rank 0 on n1: at train.py:8 in a(); rank 2 "
+              "on n1: at train.py:8 in c(); and 1 more");
+    EXPECT_EQ(summary({}), "");
+}
+
+}  // namespace
+
+}  // namespace batchai::visit
