@@ -110,10 +110,14 @@ NodeUsage read_usage(const UsageFile& file, const fs::path& path, std::size_t by
     return usage;
 }
 
-// Takes the last two samples.
-void keep_newest(NodeUsage& usage) {
+void keep_newest(NodeUsage& usage, std::size_t most) {
     auto& samples = usage.samples;
-    if (samples.size() > 2) samples.erase(samples.begin(), samples.end() - 2);
+    if (samples.size() > most)
+        samples.erase(samples.begin(), samples.end() - static_cast<std::ptrdiff_t>(most));
+}
+
+bool is_of_start(const UsageFile& file, std::string_view start) {
+    return start.empty() || file.step == start || file.step.starts_with(std::string(start) + '.');
 }
 
 }  // namespace
@@ -128,19 +132,22 @@ std::vector<NodeUsage> usage_of_attempt(const JobFiles& files, int attempt, std:
     return out;
 }
 
-std::vector<NodeUsage> newest_usage(const JobFiles& files, int attempt) {
+std::vector<NodeUsage> newest_usage(const JobFiles& files, int attempt, std::string_view start,
+                                    std::size_t most) {
     std::map<UsageFile, NodeUsage> found;
     constexpr std::size_t all = newest_bytes;  // more lines than the bytes can have
     for (const UsageFile& file : usage_files(files, attempt, JobFiles::usage_ending)) {
+        if (!is_of_start(file, start)) continue;
         NodeUsage usage =
             read_usage(file, files.usage(file.step, file.number, file.node), newest_bytes, all);
-        keep_newest(usage);
+        keep_newest(usage, most);
         if (!usage.samples.empty()) found.emplace(file, std::move(usage));
     }
     for (const UsageFile& file : usage_files(files, attempt, JobFiles::live_usage_ending)) {
+        if (!is_of_start(file, start)) continue;
         NodeUsage live = read_usage(file, files.live_usage(file.step, file.number, file.node),
                                     live_limit * 2, all);
-        keep_newest(live);
+        keep_newest(live, most);
         if (live.samples.empty()) continue;
         NodeUsage& known = found[file];
         // A sampler that was killed leaves its file of live samples behind.

@@ -23,10 +23,10 @@
 // Times are seconds since "start", memory is MiB, and I/O (read, written), the network (received,
 // sent) and what calls such as read() and write() have copied ("rw=", in live samples) are KiB. All
 // but memory, threads and the GPUs are sums since the step began. A number that is not known is
-// "-". A rank is its number, CPU time and memory, in live samples also its threads and I/O; the
-// number is left out if it is one more than that of the rank before. A GPU ("g=") is its number,
-// how busy it is in percent, its memory, its power in watts, and how busy it was since the step
-// began.
+// "-". A rank is its number, CPU time and memory, in live samples also its threads, its I/O, and
+// how long it has waited in collectives; the number is left out if it is one more than that of the
+// rank before. A GPU ("g=") is its number, how busy it is in percent, its memory, its power in
+// watts, and how busy it was since the step began.
 namespace batchai::record {
 
 // A variable of the job, from its file or the site's "environment": the seconds between two samples
@@ -42,6 +42,7 @@ struct RankUsage {
     std::optional<int> threads{};
     std::optional<std::int64_t> read{};  // bytes since the step began
     std::optional<std::int64_t> written{};
+    std::optional<double> waited{};  // seconds in collectives of mpi_bridge, if the rank uses it
 
     bool operator==(const RankUsage&) const = default;
 };
@@ -115,8 +116,11 @@ inline constexpr std::size_t most_samples = 2000;
 [[nodiscard]] std::vector<NodeUsage> usage_of_attempt(const JobFiles& files, int attempt,
                                                       std::size_t most = most_samples);
 // Returns the newest samples of the steps that run, from the files of live samples where there are
-// any, with at most two samples each.
-[[nodiscard]] std::vector<NodeUsage> newest_usage(const JobFiles& files, int attempt);
+// any, with at most `most` samples each. With `start` only those of this start of the ranks, and of
+// what was started with them.
+[[nodiscard]] std::vector<NodeUsage> newest_usage(const JobFiles& files, int attempt,
+                                                  std::string_view start = {},
+                                                  std::size_t most = 2);
 
 // Removes what an earlier run in the same allocation has left, whose attempt had the same number.
 void forget_usage(const JobFiles& files, int attempt);

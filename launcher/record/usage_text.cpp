@@ -66,6 +66,7 @@ std::string usage_line(const UsageSample& sample, const UsageHead& head, SampleD
         if (live && rank.threads)
             line += fmt::format(":{}:{}:{}", *rank.threads, in_units(rank.read.value_or(0), kibi),
                                 in_units(rank.written.value_or(0), kibi));
+        if (live && rank.threads && rank.waited) line += fmt::format(":{:.2f}", *rank.waited);
     }
     before = " g=";
     for (const GpuUsage& gpu : sample.gpus) {
@@ -131,7 +132,8 @@ bool take_rank(std::string_view text, RankUsage& into, const RankUsage* before) 
     if (parts.size() < 6) return true;
     return take_number(parts[3], into.threads.emplace()) &&
            take_units(parts[4], kibi, into.read.emplace()) &&
-           take_units(parts[5], kibi, into.written.emplace());
+           take_units(parts[5], kibi, into.written.emplace()) &&
+           (parts.size() < 7 || take_seconds(parts[6], into.waited.emplace()));
 }
 
 bool take_gpu(std::string_view text, GpuUsage& into, const GpuUsage* /*before*/) {

@@ -12,6 +12,7 @@
 
 #include "core/log.hpp"
 #include "trace/stall.hpp"
+#include "trace/trace.hpp"
 #include "transport/alone_transport.hpp"
 #include "transport/choice/network_choice.hpp"
 #include "transport/open_transport.hpp"
@@ -119,6 +120,7 @@ Done Wireup::join(const Options& options) {
     const Topology& topology = this->topology();
     if (!visible_) visible_.emplace();
     visible_->show_rank(topology.rank);
+    trace().counters.show_waited(&visible_->waited());
     if (topology.size == 1) {
         transport_ = std::make_unique<AloneTransport>();
         return {};

@@ -52,16 +52,28 @@ struct OperationsTable {
 [[nodiscard]] std::optional<std::string_view> operations_in(const OperationsTable& copy,
                                                             std::uint32_t version_after);
 
+// How long the rank has been in collectives, waiting for other ranks or for data. A rank that
+// others wait for has the least. Only added to, in nanoseconds.
+struct alignas(64) WaitedTable {
+    std::atomic<std::uint64_t> engine{0};  // of its operations, from their submission
+    std::atomic<std::uint64_t> calls{0};   // in blocking calls; of small ones, an estimate
+
+    [[nodiscard]] std::uint64_t sum() const {
+        return engine.load(std::memory_order_relaxed) + calls.load(std::memory_order_relaxed);
+    }
+};
+
 struct VisibleLayout {
     static constexpr std::string_view file_name = "mpi_bridge-state";
     using Format = std::array<char, 16>;
     // Changes with the layout.
-    static constexpr Format this_format{"mpi_bridge 0.1"};
+    static constexpr Format this_format{"mpi_bridge 0.2"};
 
     Format format{this_format};
     std::atomic<std::int32_t> process{0};  // a child that C code has forked has its parent's file
     std::atomic<std::int32_t> rank{-1};
     WaitsTable waits;
+    WaitedTable waited;
     OperationsTable operations;
 };
 

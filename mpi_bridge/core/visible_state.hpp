@@ -12,9 +12,9 @@
 namespace mpi_bridge {
 
 // What other processes of the same user can see of this one without its help, as `batchai job
-// stacks` does: for which ranks it waits, and which operations are open. It is in a file in memory
-// without a path, so that it can be opened only through /proc/PID/fd, by who may look into the
-// process. Where the system has no such files, nobody sees anything.
+// stacks` does: for which ranks it waits and how long it has waited, and which operations are open.
+// It is in a file in memory without a path, so that it can be opened only through /proc/PID/fd, by
+// who may look into the process. Where the system has no such files, nobody sees anything.
 class VisibleState {
   public:
     VisibleState();
@@ -25,6 +25,7 @@ class VisibleState {
     void show_rank(int rank) { memory_->rank.store(rank, std::memory_order_relaxed); }
     [[nodiscard]] Waits& waits() { return waits_; }
     [[nodiscard]] OpenOperations& operations() { return operations_; }
+    [[nodiscard]] WaitedTable& waited() { return memory_->waited; }
 
   private:
     FileDescriptor file_;

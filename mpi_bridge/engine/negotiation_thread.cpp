@@ -222,15 +222,18 @@ Outcome<Step> NegotiationThread::stop_plan(Lock& lock, const StopPlan& step) {
 Outcome<Step> NegotiationThread::run(Lock& lock, const RunGroup& step) {
     const Descriptor& what = step.group.what;
     const auto now = Clock::now();
+    auto waits_since = now;
     std::vector<OwnRequest*> requests;
     for (const RequestTable::Index index : step.requests) {
         OwnRequest* const request = index == RequestTable::none ? nullptr : &state_.request(index);
         requests.push_back(request);
         if (request == nullptr) continue;
+        waits_since = std::min(waits_since, request->submitted);
         state_.trace().counters.add_queued(now - request->submitted);
         state_.trace().timeline.begin(state_.shown(*request, Phase::operation),
                                       {static_cast<std::int64_t>(request->bytes), what.datatype});
     }
+    state_.trace().counters.add_waited(waits_since, now);
     const std::uint64_t serial = state_.member.serial;
     lock.unlock();
     const Done done = catching([&] { return run_group(step.group, serial, requests); });

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "core/failure.hpp"
+#include "core/visible_layout.hpp"
 #include "mpi_bridge_engine.h"
 
 namespace mpi_bridge {
@@ -19,6 +20,7 @@ namespace mpi_bridge {
 class Counters {
   public:
     using Nanoseconds = std::chrono::nanoseconds;
+    using TimePoint = std::chrono::steady_clock::time_point;
 
     // An operation of a caller has ended; bytes of its send buffer.
     void add_operation(mpib_kind kind, std::uint64_t bytes, bool ok) noexcept;
@@ -29,6 +31,14 @@ class Counters {
     // addition, and five of those take a tenth of the time of a small allreduce.
     void add_call(mpib_kind kind, std::uint64_t bytes, std::uint64_t bus_bytes,
                   Nanoseconds transfer) noexcept;
+
+    // This rank has waited in an operation of the engine during that time. What several operations
+    // have waited at once counts once. Only one thread at a time should call this: otherwise some
+    // time may be lost, or count twice.
+    void add_waited(TimePoint begin, TimePoint end) noexcept;
+    // Shows what is waited from now on in `table` as well, which must outlive all calls; null ends
+    // that.
+    void show_waited(WaitedTable* table) noexcept { shown_.store(table); }
 
     // A control round in which the ranks agreed.
     void add_negotiation(Nanoseconds time) noexcept;
@@ -85,6 +95,8 @@ class Counters {
     Kinds kinds_;
     Kinds calls_;  // by add_call()
     OfEngine engine_;
+    std::atomic<WaitedTable*> shown_{nullptr};
+    std::atomic<std::int64_t> waited_until_{0};  // of the clock, in nanoseconds
 };
 
 }  // namespace mpi_bridge

@@ -54,7 +54,9 @@ std::optional<BridgeLook> look_into(const MemoryFile& file, pid_t process) {
     constexpr auto place = static_cast<off_t>(offsetof(VisibleLayout, operations.version));
     if (pread(file.file.get(), &version, sizeof version, place) != sizeof version)
         return std::nullopt;
-    BridgeLook look{.rank = copy->rank, .waits = mpi_bridge::waits_in(copy->waits)};
+    BridgeLook look{.rank = copy->rank,
+                    .waited = static_cast<double>(copy->waited.sum()) * 1e-9,
+                    .waits = mpi_bridge::waits_in(copy->waits)};
     const auto text = mpi_bridge::operations_in(copy->operations, version);
     for (const std::string_view line : base::split(text.value_or(std::string_view()), '\n')) {
         if (auto operation = operation_in(line)) look.operations.push_back(std::move(*operation));

@@ -15,6 +15,7 @@ namespace batchai::node {
 // What libmpi_bridge of a process shows of itself (mpi_bridge/core/visible_layout.hpp).
 struct BridgeLook {
     int rank = -1;
+    double waited = 0;  // seconds in collectives; see WaitedTable
     std::vector<mpi_bridge::VisibleWait> waits;
     std::vector<visit::OpenOperation> operations;
 };

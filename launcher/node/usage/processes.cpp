@@ -220,6 +220,14 @@ void StepProcesses::look() {
     add_up(listed);
 }
 
+std::multimap<int, pid_t> StepProcesses::processes_of_ranks() const {
+    std::multimap<int, pid_t> out;
+    for (const auto& [process, known] : known_) {
+        if (known.rank) out.emplace(*known.rank, process);
+    }
+    return out;
+}
+
 double StepProcesses::cpu_seconds_of_ended_tasks() const {
     const auto stat =
         mpi_bridge::parse_process_stat(text_of(std::to_string(step_.slurmstepd) + "/stat"));

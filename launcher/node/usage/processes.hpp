@@ -59,6 +59,8 @@ class StepProcesses {
 
     void look();
     [[nodiscard]] const std::map<int, RankProcesses>& ranks() const { return ranks_; }
+    // The processes of each rank that were there at the last look.
+    [[nodiscard]] std::multimap<int, pid_t> processes_of_ranks() const;
     // The environment of the first task that was found, and its process; empty before that.
     [[nodiscard]] const std::string& environment() const { return environment_; }
     [[nodiscard]] pid_t first_task() const { return first_task_; }

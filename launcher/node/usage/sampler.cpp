@@ -20,6 +20,7 @@
 
 #include "base/text.hpp"
 #include "node/node_name.hpp"
+#include "node/stacks/bridge_state.hpp"
 #include "node/usage/cgroup.hpp"
 #include "node/usage/network.hpp"
 #include "node/usage/nvml.hpp"
@@ -194,6 +195,18 @@ class Samples {
         return sample;
     }
 
+    // Adds how long the ranks have waited in collectives, which takes a look into each process.
+    void add_waited(record::UsageSample& sample) const {
+        const auto processes = processes_.processes_of_ranks();
+        for (record::RankUsage& rank : sample.ranks) {
+            const auto [begin, end] = processes.equal_range(rank.rank);
+            for (auto process = begin; process != end; ++process) {
+                const auto look = look_at_bridge(process->second);
+                if (look) rank.waited = rank.waited.value_or(0) + look->waited;
+            }
+        }
+    }
+
     // Once the tasks have ended, only slurmstepd knows what they used since the sample before.
     [[nodiscard]] record::UsageSample take_last() {
         record::UsageSample sample = take();
@@ -319,12 +332,13 @@ void note_usage(StepProcesses& processes, const SamplerRequest& request, const T
         const bool recorded = now >= samples.begin() + pace.next();
         const bool shown = now >= live;
         if (recorded || shown) {
-            const auto sample = samples.take();
+            auto sample = samples.take();
             if (recorded) {
                 writer.add(sample);
                 pace.taken(std::chrono::floor<seconds>(now - samples.begin()));
             }
             if (shown) {
+                samples.add_waited(sample);
                 writer.add_live(sample);
                 live = now + live_interval;
             }

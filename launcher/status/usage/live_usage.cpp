@@ -60,7 +60,8 @@ LiveRank live_rank(const record::RankUsage& now, const record::NodeUsage& usage,
                  .memory = now.memory,
                  .threads = now.threads,
                  .read = {},
-                 .written = {}};
+                 .written = {},
+                 .wait_percent = {}};
     if (before == nullptr) return out;
     const auto same = std::find_if(before->ranks.begin(), before->ranks.end(),
                                    [&](const auto& rank) { return rank.rank == now.rank; });
@@ -68,6 +69,10 @@ LiveRank live_rank(const record::RankUsage& now, const record::NodeUsage& usage,
     out.cpu_percent = percent(rate(same->cpu_seconds, now.cpu_seconds, seconds));
     out.read = rate(same->read, now.read, seconds);
     out.written = rate(same->written, now.written, seconds);
+    if (same->waited && now.waited)
+        out.wait_percent = percent(rate(*same->waited, *now.waited, seconds));
+    // What has been waited is added when a wait ends.
+    if (out.wait_percent) out.wait_percent = std::min(*out.wait_percent, 100.0);
     return out;
 }
 
@@ -116,7 +121,27 @@ std::vector<LiveNode> live_nodes(const std::vector<record::NodeUsage>& usage,
         if (!one.samples.empty() && !one.ended && is_of_phase(one, attempt))
             out.push_back(live_node(one, now));
     }
+    mark_slow_rank(out);
     return out;
+}
+
+void mark_slow_rank(std::vector<LiveNode>& nodes) {
+    std::vector<LiveRank*> ranks;
+    for (LiveNode& node : nodes) {
+        for (LiveRank& rank : node.ranks) {
+            if (rank.wait_percent) ranks.push_back(&rank);
+        }
+    }
+    constexpr double least_difference = 10;
+    if (ranks.size() < 2) return;
+    std::sort(ranks.begin(), ranks.end(), [](const LiveRank* a, const LiveRank* b) {
+        return *a->wait_percent < *b->wait_percent;
+    });
+    const double least = *ranks.front()->wait_percent;
+    const double median = *ranks[ranks.size() / 2]->wait_percent;
+    const double next = *ranks[1]->wait_percent;
+    ranks.front()->holds_up =
+        median - least >= least_difference && next - least >= (median - least) / 2;
 }
 
 namespace {
@@ -157,6 +182,8 @@ base::Value or_null(const std::optional<Number>& number) {
 base::Value to_value(const LiveRank& rank) {
     return base::Value::Object{{"rank", rank.rank},
                                {"cpuPercent", tenths(rank.cpu_percent)},
+                               {"waitPercent", tenths(rank.wait_percent)},
+                               {"holdsUp", rank.holds_up},
                                {"memoryBytes", rank.memory},
                                {"threads", or_null(rank.threads)},
                                {"readBytesPerSecond", tenths(rank.read)},
@@ -297,18 +324,31 @@ cli::Table ranks_table(const std::vector<LiveRank>& ranks) {
     const bool steps = std::any_of(ranks.begin(), ranks.end(), [&](const LiveRank& rank) {
         return rank.number != ranks.front().number;
     });
-    cli::Table table{
-        .headers = {"Rank", "Node", "CPU%", "Mem MiB", "Threads", "Read MiB/s", "Write"},
-        .rows = {}};
+    const bool waits = std::any_of(ranks.begin(), ranks.end(), [&](const LiveRank& rank) {
+        return rank.wait_percent.has_value();
+    });
+    cli::Table table{.headers = {"Rank", "Node", "CPU%"}, .rows = {}};
+    if (waits) table.headers.emplace_back("Wait%");
+    table.headers.insert(table.headers.end(), {"Mem MiB", "Threads", "Read MiB/s", "Write"});
     if (steps) table.headers.emplace_back("Step");
     for (const LiveRank& rank : ranks) {
-        table.rows.push_back({std::to_string(rank.rank), rank.node, whole(rank.cpu_percent),
-                              in_mebi(rank.memory),
-                              rank.threads ? std::to_string(*rank.threads) : "", in_mebi(rank.read),
-                              in_mebi(rank.written)});
-        if (steps) table.rows.back().push_back(std::to_string(rank.number));
+        std::vector<std::string> row{std::to_string(rank.rank), rank.node, whole(rank.cpu_percent)};
+        if (waits) row.push_back(whole(rank.wait_percent));
+        row.insert(row.end(),
+                   {in_mebi(rank.memory), rank.threads ? std::to_string(*rank.threads) : "",
+                    in_mebi(rank.read), in_mebi(rank.written)});
+        if (steps) row.push_back(std::to_string(rank.number));
+        table.rows.push_back(std::move(row));
     }
     return table;
+}
+
+// Says which rank holds up the others, as a line with its newline; empty if none does.
+std::string slow_rank_text(const std::vector<LiveRank>& ranks) {
+    const auto slow = std::find_if(ranks.begin(), ranks.end(),
+                                   [](const LiveRank& rank) { return rank.holds_up; });
+    if (slow == ranks.end()) return {};
+    return fmt::format("rank {} on {} holds up the others\n", slow->rank, slow->node);
 }
 
 std::size_t width_of(const std::string& text) {
@@ -354,19 +394,21 @@ std::string top_text(const std::vector<LiveNode>& nodes, TopOrder order, TopSize
     sort_items(sorted, order);
     sort_items(ranks, order);
     std::string upper = fitting(nodes_table(sorted), size.width);
+    const std::string slow = slow_rank_text(ranks);
     std::string lower = ranks.empty() ? "" : fitting(ranks_table(ranks), size.width);
     if (size.height > 0) {
         // The nodes have at most half of the lines, unless the ranks need less.
         const auto lines = [](const std::string& text) {
             return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
         };
-        const std::size_t room = size.height > 1 ? size.height - 1 : 1;
+        const std::size_t used = slow.empty() ? 1 : 2;
+        const std::size_t room = size.height > used ? size.height - used : 1;
         const std::size_t of_ranks =
             std::min(lines(lower), room - std::min(room / 2, lines(upper)));
         upper = shortened(upper, room - of_ranks, "nodes");
         lower = shortened(lower, room - std::min(room, lines(upper)), "ranks");
     }
-    return lower.empty() ? upper : upper + '\n' + lower;
+    return lower.empty() ? upper : upper + '\n' + lower + slow;
 }
 
 }  // namespace batchai::status

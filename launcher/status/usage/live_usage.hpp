@@ -27,6 +27,8 @@ struct LiveRank {
     std::optional<int> threads;
     std::optional<double> read;  // bytes per second
     std::optional<double> written;
+    std::optional<double> wait_percent;  // of the time, in collectives of mpi_bridge
+    bool holds_up = false;               // the others wait for it
 };
 
 struct LiveNode {
@@ -51,6 +53,10 @@ struct LiveNode {
 // Returns the nodes of the steps that run in the attempt's present phase.
 [[nodiscard]] std::vector<LiveNode> live_nodes(const std::vector<record::NodeUsage>& usage,
                                                const record::Attempt& attempt, base::Time now);
+
+// Marks the rank that holds up all others, if there is one: in collectives, they wait for a tenth
+// of the time longer than it does, and nobody else waits about as little.
+void mark_slow_rank(std::vector<LiveNode>& nodes);
 
 enum class TopOrder { node, rank, cpu, memory, read, write, network };
 [[nodiscard]] base::Result<TopOrder> top_order(std::string_view word);

@@ -93,6 +93,7 @@ TEST(UsageFile, ReadsLiveSamplesWithThreadsAndInputOfRanks) {
         rank.threads = 3;
         rank.read = 4096;
         rank.written = 0;
+        if (rank.rank % 2 == 0) rank.waited = 1.25;
     }
     const NodeUsage read =
         usage_in(usage_line(head) + usage_line(sample, head, SampleDetail::live), 10);

@@ -66,6 +66,33 @@ TEST(LiveNodes, HaveRatesOfTheLastTwoSamples) {
     EXPECT_FALSE(nodes[1].ranks[1].read);
 }
 
+// Returns the marked rank; -1: none.
+int slow_rank_of(const std::vector<std::optional<double>>& waits) {
+    std::vector<LiveNode> nodes(2);
+    for (std::size_t i = 0; i < waits.size(); ++i)
+        nodes[i % 2].ranks.push_back(
+            {.rank = static_cast<int>(i), .node = "h1", .wait_percent = waits[i]});
+    mark_slow_rank(nodes);
+    int found = -1;
+    for (const LiveNode& node : nodes) {
+        for (const LiveRank& rank : node.ranks) {
+            if (rank.holds_up) found = rank.rank;
+        }
+    }
+    return found;
+}
+
+// Breaks when a rank is blamed that waits as the others do, or the one that does not wait is not.
+TEST(LiveNodes, NameTheRankForWhichTheOthersWait) {
+    EXPECT_EQ(slow_rank_of({50, 50, 1, 49}), 2);
+    EXPECT_EQ(slow_rank_of({0, 30}), 0);
+    EXPECT_EQ(slow_rank_of({50, 2, 1, 49}), -1);
+    EXPECT_EQ(slow_rank_of({9, 5, 1, 9}), -1);
+    EXPECT_EQ(slow_rank_of({50, 50, std::nullopt, 49}), -1);
+    EXPECT_EQ(slow_rank_of({50}), -1);
+    EXPECT_EQ(slow_rank_of({}), -1);
+}
+
 TEST(LiveNodes, AreThoseOfThePresentPhase) {
     auto ended = usage_of("h2", 0);
     ended.ended = true;

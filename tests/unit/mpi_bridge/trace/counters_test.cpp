@@ -99,6 +99,29 @@ TEST(Counters, TakeTimeThatRanBackwardsForNone) {
     EXPECT_EQ(read(counters).queued_nanoseconds, 0U);
 }
 
+// Breaks when what several operations wait at once counts several times.
+TEST(Counters, ShowWhatIsWaitedOnce) {
+    Counters counters;
+    const Counters::TimePoint begin{std::chrono::seconds(100)};
+    const auto at = [&](int second) { return begin + std::chrono::seconds(second); };
+    counters.add_waited(at(0), at(1));
+    WaitedTable table;
+    counters.show_waited(&table);
+    EXPECT_EQ(table.sum(), 0U);
+    constexpr std::uint64_t second = 1'000'000'000;
+    counters.add_waited(at(0), at(3));
+    counters.add_waited(at(1), at(5));
+    counters.add_waited(at(2), at(4));
+    EXPECT_EQ(table.engine, 5 * second);
+    counters.add_waited(at(7), at(8));
+    counters.add_call(MPIB_ALLREDUCE, 4, 4, std::chrono::seconds(2));
+    EXPECT_EQ(table.engine, 6 * second);
+    EXPECT_EQ(table.sum(), 8 * second);
+    counters.show_waited(nullptr);
+    counters.add_call(MPIB_ALLREDUCE, 4, 4, std::chrono::seconds(2));
+    EXPECT_EQ(table.sum(), 8 * second);
+}
+
 TEST(Counters, LoseNothingThatThreadsAddAtOnce) {
     Counters counters;
     std::vector<std::thread> threads;
