@@ -13,6 +13,7 @@ namespace batchai::plan {
 
 namespace {
 
+constexpr std::string_view unbuffered = "PYTHONUNBUFFERED";
 constexpr std::string_view watch_pointer = "/properties/watch";
 
 int seconds_of(const std::optional<std::chrono::seconds>& time) {
@@ -58,6 +59,9 @@ void plan_watch(Planning& planning) {
             "the job has no GPUs that could be idle",
             R"(leave it out, or ask for GPUs with "slurm": {"gpus-per-node": "1"})");
     check_use_is_noted(planning, watch);
+    // Python would keep the lines of progress to itself until there are 8 KiB of them.
+    if (!watch.pattern.empty() && last_value(planning.plan.environment, unbuffered) == nullptr)
+        planning.plan.environment.push_back({.name = std::string(unbuffered), .value = "1"});
 }
 
 }  // namespace batchai::plan

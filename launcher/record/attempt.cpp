@@ -62,7 +62,7 @@ std::string sentence_of(const Alarm& alarm) {
     if (!alarm.node.empty()) {
         const std::string who =
             alarm.rank ? fmt::format("rank {} on {}", *alarm.rank, alarm.node) : alarm.node;
-        text += fmt::format("; {} holds them up", who);
+        text += fmt::format(", waiting for {}", who);
     }
     if (!alarm.where.empty()) text += ": " + alarm.where;
     return text;

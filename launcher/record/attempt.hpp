@@ -95,7 +95,7 @@ struct Alarm {
     }
 };
 
-// Returns "the ranks have …; rank 3 on n2 holds them up: at train.py:22 in load()", or less if less
+// Returns "the ranks have …, waiting for rank 3 on n2: at train.py:22 in load()", or less if less
 // is known.
 [[nodiscard]] std::string sentence_of(const Alarm& alarm);
 

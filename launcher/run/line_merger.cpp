@@ -197,6 +197,7 @@ base::Result<void> LineMerger::begin_again(std::size_t number, int file) {
     source.target.bytes = begin;
     source.seen = begin;
     source.last_seen.clear();
+    source.grown = 0;
     source.without_line = 0;
     source.unfinished_since.reset();
     return outcome;
@@ -250,6 +251,10 @@ base::Result<void> LineMerger::copy_from(int file, std::size_t size, std::size_t
         }
         // A process that has outlived its step may go on printing.
     } while ((to_own || to_target) && source.copied() < size && Clock::now() < until);
+    if (seen_ && size > std::max(source.seen, source.grown)) {
+        source.grown = size;
+        seen_(number, {});
+    }
     if (source.own.name.empty() || source.own.bytes >= size)
         source.unfinished_since.reset();
     else if (due || !source.unfinished_since)

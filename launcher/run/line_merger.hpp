@@ -37,7 +37,8 @@ class LineMerger {
     // Is told what has been copied to the `own` of a source: the number of the source, and where
     // the bytes are in that file.
     using Noted = std::function<void(std::size_t source, std::uint64_t offset, std::size_t length)>;
-    // Is told what a source has that it had not before, once, whether or not it can be copied.
+    // Is told what a source has that it had not before, once, whether or not it can be copied. It
+    // gets no bytes if the source has grown by more than can be read before others are copied.
     using Seen = std::function<void(std::size_t source, std::string_view bytes)>;
     using Clock = std::chrono::steady_clock;
 
@@ -76,6 +77,7 @@ class LineMerger {
         Copy own;                                // without a name: none
         std::optional<std::uint64_t> own_end{};  // of that file, once bytes have been copied to it
         std::size_t seen = 0;                    // bytes of the source that have been read
+        std::size_t grown = 0;                   // its size, of which `seen_` was told
         std::string last_seen{};                 // the last of these bytes
         std::string held{};                      // the first of an unfinished line …
         std::size_t held_at = 0;                 // … and where it begins in the source

@@ -131,6 +131,12 @@ void ExecutionLog::master(std::string_view text) {
     append(0, stamped(text));
 }
 
+void ExecutionLog::say(const std::string& text) {
+    master(text);
+    std::printf("batchai: %s\n", text.c_str());
+    std::fflush(stdout);
+}
+
 void ExecutionLog::warn(std::string_view text) {
     std::fprintf(stderr, "%s\n", fmt::format("batchai: warning: {}", text).c_str());
     master(fmt::format("warning: {}", text));

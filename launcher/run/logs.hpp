@@ -53,6 +53,8 @@ class ExecutionLog {
 
     void all_nodes(std::string_view text);
     void master(std::string_view text);
+    // Says something about the job on standard output, too.
+    void say(const std::string& text);
     // Says on standard error, in the first node's log and in the record of the attempt what users
     // should know of however the attempt ends.
     void warn(std::string_view text);

@@ -85,7 +85,7 @@ constexpr std::array watch_fields = {
         "and hardly any files",
         R"("PT10M")"),
     object_within<&WatchSettings::pattern>("progress", watch_progress_object,
-                                           "Lines that must go on"),
+                                           "Lines that must keep coming"),
     duration<&WatchSettings::idle_gpu>("idleGpu", shortest_watch.count(), longest_watch.count(),
                                        "How long none of the job's GPUs may do anything",
                                        R"("PT15M")"),

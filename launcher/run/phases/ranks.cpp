@@ -155,16 +155,13 @@ class RankWarner {
         const auto sent = context_.steps.signal_tasks(context_.plan.checkpoint->signal);
         if (sent) {
             warning_.given();
-            say("the job will be ended soon: the ranks get the signal of \"checkpoint\"");
+            context_.log.say(
+                "the job will be ended soon: the ranks get the signal of \"checkpoint\"");
         } else {
             warning_.postpone(Warning::Clock::now());
-            say("the ranks do not get the signal of \"checkpoint\" yet: " + sent.error().text());
+            context_.log.say("the ranks do not get the signal of \"checkpoint\" yet: " +
+                             sent.error().text());
         }
-    }
-    void say(const std::string& line) {
-        context_.log.master(line);
-        std::printf("batchai: %s\n", line.c_str());
-        std::fflush(stdout);
     }
 
     Context& context_;
@@ -276,7 +273,7 @@ PhaseEnd Ranks::run(Context& context) {
                     .rank_failures = context.files().rank_failures(context.start())};
     forget_earlier_run(context, step);
     record::PieceWriter pieces(context.files().rank_pieces(context.start()).string());
-    Watcher watcher(context);
+    Watcher watcher(context, step);
     TaskOutputs outputs(context.logs);
     if (auto added = add_outputs(outputs, pieces, watcher, context, step); !added)
         return ends_with({.failure = {.code = "JobFailed",
@@ -314,7 +311,7 @@ PhaseEnd Ranks::run(Context& context) {
                                              context.host_updates->poll();
                                          pieces.flush();
                                          warner.poll();
-                                         watcher.poll();
+                                         watcher.poll(!warner.has_warned());
                                      },
                                  .enough = [&] { return watcher.ending() || tensorflow.poll(); },
                                  .pass_on = [&](int signal) { return warner.pass_on(signal); },
@@ -322,6 +319,7 @@ PhaseEnd Ranks::run(Context& context) {
                           : tl::unexpected(started.error())};
     if (end.result && end.result->stopped_by && warner.stop_was_kept())
         end.result->stopped_by.reset();
+    watcher.finish();
     tensorflow.end(end.result);
     if (!noted) note_places(context, places);
     bool copied = outputs.finish("the ranks' output", context.log);

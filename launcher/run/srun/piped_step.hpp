@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <csignal>
 #include <string>
 #include <utility>
 
@@ -28,6 +29,9 @@ class PipedStep {
     void close_input() { input_.reset(-1); }
     // Has the destructor end a step at once that does not care for the end of its input.
     void kill_at_end() { killed_at_end_ = true; }
+    // Tells srun to end the step, and does not wait for that.
+    void tell_to_end() const { srun_.signal(SIGTERM); }
+    [[nodiscard]] bool has_ended() { return srun_.process() <= 0 || srun_.ended().has_value(); }
     // Reads what there is of the messages, without waiting.
     void read_messages();
     // The last of the messages, without what can break a terminal.

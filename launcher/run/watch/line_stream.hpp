@@ -3,24 +3,32 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "job/line_pattern.hpp"
 
 namespace batchai::run {
 
-// Finds lines that match a pattern in streams that come in pieces. A carriage return ends a line as
-// well, so that each state of a progress bar is one.
+struct LinesSeen {
+    bool printed = false;     // something that the program itself has printed
+    bool progressed = false;  // a line that matches the pattern
+};
+
+// Looks at the lines of streams that come in pieces. A carriage return ends a line as well, so that
+// each state of a progress bar is one. What mpi_bridge says of ranks that stand still is not the
+// program's own.
 class LineStream {
   public:
-    explicit LineStream(job::LinePattern pattern) : pattern_(std::move(pattern)) {}
+    // Without a pattern, no line matches.
+    explicit LineStream(std::optional<job::LinePattern> pattern) : pattern_(std::move(pattern)) {}
 
-    // Returns whether a line that ends in this piece of the stream matches.
-    [[nodiscard]] bool feed(std::size_t stream, std::string_view bytes);
+    [[nodiscard]] LinesSeen feed(std::size_t stream, std::string_view bytes);
 
   private:
-    job::LinePattern pattern_;
+    std::optional<job::LinePattern> pattern_;
     std::map<std::size_t, std::string> rests_;  // the begin of a line, of each stream
 };
 

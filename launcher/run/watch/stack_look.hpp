@@ -38,6 +38,9 @@ class StackLook {
     [[nodiscard]] bool poll(std::chrono::milliseconds longest, int wake = -1);
     // Returns what has been found. Fails if no node has answered.
     [[nodiscard]] base::Result<StacksFound> found();
+    // Ends the step without waiting for that, which has_ended() tells.
+    void end() const { step_.tell_to_end(); }
+    [[nodiscard]] bool has_ended() { return step_.has_ended(); }
 
   private:
     StackLook(PipedStep step, std::vector<std::string> nodes);

@@ -2,13 +2,13 @@
 #include "run/watch/watcher.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/timestamp.hpp"
 #include "job/line_pattern.hpp"
+#include "record/start_notes.hpp"
 #include "record/usage.hpp"
 #include "run/srun/srun_arguments.hpp"
 #include "visit/stacks/bridges.hpp"
@@ -21,21 +21,32 @@ namespace {
 
 using std::chrono::seconds;
 
-// What the nodes note is looked at twenty times while a limit passes.
+// What the nodes note is looked at twenty times while a limit passes, and often enough for them to
+// go on with their live samples, of which each look takes all.
 constexpr int looks_of_a_limit = 20;
 constexpr seconds shortest_between_looks{2};
-constexpr seconds longest_between_looks{30};
-
-seconds between_looks(const plan::Watch& watch) {
-    int limit = std::max(watch.silence, watch.idle_gpu);
-    for (const int one : {watch.silence, watch.idle_gpu})
-        if (one > 0) limit = std::min(limit, one);
-    return std::clamp(seconds(limit / looks_of_a_limit), shortest_between_looks,
-                      longest_between_looks);
-}
+constexpr seconds longest_between_looks{record::live_usage_seconds / 2};
+constexpr std::size_t samples_of_a_look = 32;
 
 // The nodes take the first sample when the first task runs.
 constexpr seconds longest_without_samples{60};
+
+// A job that stands still so often does not need to be told of it.
+constexpr int most_alarms_of_a_start = 20;
+
+seconds between_looks(const plan::Watch& watch) {
+    const int least = watch.silence > 0 && watch.idle_gpu > 0
+                          ? std::min(watch.silence, watch.idle_gpu)
+                          : std::max(watch.silence, watch.idle_gpu);
+    return std::clamp(seconds(least / looks_of_a_limit), shortest_between_looks,
+                      longest_between_looks);
+}
+
+std::optional<job::LinePattern> pattern_of(const std::optional<plan::Watch>& watch) {
+    if (!watch || watch->pattern.empty()) return std::nullopt;
+    auto pattern = job::LinePattern::compile(watch->pattern);
+    return pattern ? std::optional(std::move(*pattern)) : std::nullopt;
+}
 
 // Where the ranks are.
 struct Whereabouts {
@@ -44,42 +55,68 @@ struct Whereabouts {
     std::optional<visit::Suspect> suspect;
 };
 
-Whereabouts whereabouts(const StacksFound& found, std::size_t nodes) {
+Whereabouts whereabouts(const StacksFound& found, bool has_servers) {
     const auto groups = visit::stack_groups(found.nodes);
-    Whereabouts place{.text = {}, .where = visit::summary(groups), .suspect = {}};
+    Whereabouts place{.text = {}, .where = {}, .suspect = {}};
     for (const auto& [node, why] : found.missing)
         place.text += fmt::format("{}: {}\n", node, why);
     // Where the ranks of some nodes only are known, nobody can say which ones have not come.
-    if (found.nodes.size() == nodes) {
-        place.text += visit::bridge_text(found.nodes);
-        place.suspect = visit::suspect(found.nodes, groups);
-    } else if (found.missing.size() == 1) {
-        place.suspect = visit::Suspect{
-            .rank = {}, .node = found.missing.front().node, .where = found.missing.front().why};
-    }
+    if (found.missing.empty()) place.text += visit::bridge_text(found.nodes);
     if (!place.text.empty()) place.text += '\n';
     place.text += visit::stacks_text(groups);
-    if (place.suspect && !place.suspect->where.empty()) place.where = place.suspect->where;
+    // The stacks do not tell parameter servers from ranks.
+    if (has_servers) return place;
+    if (found.missing.empty()) place.suspect = visit::suspect(found.nodes, groups);
+    place.where = place.suspect ? place.suspect->where : visit::summary(groups);
+    for (const auto& [node, why] : found.missing)
+        place.where += fmt::format("{}{}: {}", place.where.empty() ? "" : "; ", node, why);
     return place;
+}
+
+Ending ended_by_watch(const record::Alarm& alarm) {
+    const record::EndWords words = record::words_of(record::EndedBy::hang);
+    return {
+        .failure = {.code = std::string(words.code),
+                    .message = std::string(words.message),
+                    .phase = std::string(Ranks::name),
+                    .node = alarm.node,
+                    .rank = alarm.rank,
+                    .first_error_line = alarm.where.empty()
+                                            ? alarm.message
+                                            : fmt::format("{}: {}", alarm.message, alarm.where)},
+        .by = record::EndedBy::hang,
+        .may_start_again = true};
 }
 
 }  // namespace
 
-Watcher::Watcher(Context& context)
-    : context_(context), work_(context.start()), next_work_look_(Clock::now()) {
-    if (!context.plan.watch) return;
-    stalls_.emplace(*context.plan.watch, Clock::now());
-    if (context.plan.watch->pattern.empty()) return;
-    if (auto pattern = job::LinePattern::compile(context.plan.watch->pattern))
-        lines_.emplace(std::move(*pattern));
-}
+Watcher::Watcher(Context& context, const plan::Step& step)
+    : context_(context),
+      on_(context.plan.watch.has_value()),
+      lines_(pattern_of(context.plan.watch)),
+      next_look_(Clock::now()),
+      work_(step.kind == plan::StepKind::master ? 1 : context.place.nodes.size()) {}
 
 void Watcher::saw(std::size_t rank, record::RankStream stream, std::string_view bytes) {
-    if (!stalls_ || bytes.empty()) return;
+    if (!on_) return;
     const auto now = Clock::now();
-    stalls_->printed(now);
+    if (!stalls_) stalls_.emplace(*context_.plan.watch, now);
     const std::size_t number = 2 * rank + (stream == record::RankStream::output ? 0 : 1);
-    if (lines_ && lines_->feed(number, bytes)) stalls_->progressed(now);
+    // Nobody knows what it was that could not be read.
+    const LinesSeen seen =
+        bytes.empty() ? LinesSeen{.printed = true, .progressed = true} : lines_.feed(number, bytes);
+    if (seen.printed) stalls_->printed(now);
+    if (seen.progressed) stalls_->progressed(now);
+}
+
+// Slurm may take long to start the step, for instance while its controller does not answer.
+bool Watcher::ranks_have_begun(Clock::time_point now) {
+    if (stalls_) return true;
+    if (now < next_look_) return false;
+    next_look_ = now + shortest_between_looks;
+    if (record::started_tasks(context_.files(), context_.start(), 0).empty()) return false;
+    stalls_.emplace(*context_.plan.watch, now);
+    return true;
 }
 
 void Watcher::look_at_work(Clock::time_point now) {
@@ -87,15 +124,17 @@ void Watcher::look_at_work(Clock::time_point now) {
         looks_at_work_ = false;
         return;
     }
-    if (looks_at_work_ && now < next_work_look_) return;
-    next_work_look_ = now + between_looks(*context_.plan.watch);
+    if (looks_at_work_ && now < next_look_) return;
+    next_look_ = now + between_looks(*context_.plan.watch);
     if (!std::exchange(looks_at_work_, true)) {
         work_.forget();
         stalls_->looks(now);
     }
     // Without such questions, the nodes take fewer and fewer samples. They take some all the same.
     static_cast<void>(record::ask_for_live_usage(context_.files()));
-    const WorkSeen seen = work_.look(record::newest_usage(context_.files(), context_.attempt()));
+    const WorkSeen seen = work_.look(record::newest_usage(context_.files(), context_.attempt(),
+                                                          context_.start(), samples_of_a_look));
+    knows_all_nodes_ = seen.everywhere;
     if (seen.ranks || !seen.known) stalls_->worked(now);
     if (seen.gpus || !seen.gpus_known) stalls_->gpus_worked(now);
     const bool needs_gpus = context_.plan.watch->idle_gpu > 0;
@@ -111,41 +150,49 @@ void Watcher::note_unknown(bool unknown, Clock::time_point now) {
         "\"watch.idleGpu\" cannot tell whether they stand still");
 }
 
-void Watcher::poll() {
-    if (!stalls_ || ending_) return;
-    if (look_) {
-        if (look_->poll(std::chrono::milliseconds(0))) tell();
+void Watcher::poll(bool may_end) {
+    if (look_ && !stall_) {
+        if (look_->has_ended()) look_.reset();
         return;
     }
     const auto now = Clock::now();
+    if (!on_ || ending_ || !ranks_have_begun(now)) return;
     look_at_work(now);
+    if (look_) {
+        if (look_->poll(std::chrono::milliseconds(0))) tell(may_end);
+        return;
+    }
     const auto change = stalls_->poll(now);
     if (!change) return;
-    if (!change->begins) return say(text_of(*change));
+    if (!change->begins) return context_.log.say(text_of(*change));
     stall_ = change;
     look_at_stacks();
+    if (!look_) tell(may_end);
+}
+
+void Watcher::finish() {
+    if (stall_) tell(false);
 }
 
 void Watcher::look_at_stacks() {
     auto look = StackLook::start(context_.granted.job_id, context_.place.nodes, false,
                                  environment_of_bare_nodes());
-    if (look) {
+    if (look)
         look_.emplace(std::move(*look));
-        return;
-    }
-    say("the nodes cannot be asked where the ranks are: " + look.error().text());
-    tell();
+    else
+        context_.log.say("the nodes cannot be asked where the ranks are: " + look.error().text());
 }
 
-void Watcher::tell() {
+void Watcher::tell(bool may_end) {
     Whereabouts place;
     if (look_) {
         const auto found = look_->found();
-        look_.reset();
         if (found)
-            place = whereabouts(*found, context_.place.nodes.size());
+            place =
+                whereabouts(*found, context_.step(plan::StepKind::parameter_servers) != nullptr);
         else
-            say("no node says where the ranks are: " + found.error().text());
+            context_.log.say("no node says where the ranks are: " + found.error().text());
+        look_->end();
     }
     const StallChange stall = *std::exchange(stall_, std::nullopt);
     record::Alarm alarm{.time = base::now(), .message = text_of(stall), .where = place.where};
@@ -153,35 +200,32 @@ void Watcher::tell() {
         alarm.node = place.suspect->node;
         alarm.rank = place.suspect->rank;
     }
+    ++alarms_;
     if (!place.text.empty()) {
-        alarm.stacks = fmt::format("stacks-{}-{}.txt", context_.start(), ++told_);
+        alarm.stacks = fmt::format("stacks-{}-{}.txt", context_.start(), alarms_);
         context_.logs.append_text(alarm.stacks,
                                   fmt::format("{}  {}\n\n{}", base::to_iso8601_seconds(alarm.time),
                                               alarm.message, place.text));
     }
-    say(alarm.stacks.empty() ? record::sentence_of(alarm)
-                             : fmt::format("{} ({})", record::sentence_of(alarm), alarm.stacks));
+    context_.log.say(alarm.stacks.empty()
+                         ? record::sentence_of(alarm)
+                         : fmt::format("{} ({})", record::sentence_of(alarm), alarm.stacks));
     context_.alarmed(alarm);
+    if (alarms_ == most_alarms_of_a_start) {
+        context_.log.say("the job has stood still often, and \"watch\" tells no more of it");
+        on_ = false;
+    }
+    if (!context_.plan.watch->ends || !may_end) return;
     // They may have gone on while the nodes were asked.
-    if (!context_.plan.watch->ends || !stalls_->stands_still(stall.what, Clock::now())) return;
-    const record::EndWords words = record::words_of(record::EndedBy::hang);
-    ending_ = Ending{
-        .failure = {.code = std::string(words.code),
-                    .message = std::string(words.message),
-                    .phase = std::string(Ranks::name),
-                    .node = alarm.node,
-                    .rank = alarm.rank,
-                    .first_error_line = place.where.empty()
-                                            ? alarm.message
-                                            : fmt::format("{}: {}", alarm.message, place.where)},
-        .by = record::EndedBy::hang,
-        .may_start_again = true};
-}
-
-void Watcher::say(const std::string& line) {
-    context_.log.master(line);
-    std::printf("batchai: %s\n", line.c_str());
-    std::fflush(stdout);
+    const auto now = Clock::now();
+    next_look_ = now;
+    look_at_work(now);
+    if (!stalls_->stands_still(stall.what, now)) return;
+    if (stall.what == Stalled::progress || knows_all_nodes_) {
+        ending_ = ended_by_watch(alarm);
+        return;
+    }
+    context_.log.say("the ranks are not ended, because some node does not note what its ranks do");
 }
 
 }  // namespace batchai::run

@@ -24,33 +24,40 @@ class Watcher {
   public:
     using Clock = std::chrono::steady_clock;
 
-    explicit Watcher(Context& context);
+    // `step` is that of the ranks.
+    Watcher(Context& context, const plan::Step& step);
 
-    // A rank has printed these bytes.
+    // A rank has printed these bytes. None: it has printed something.
     void saw(std::size_t rank, record::RankStream stream, std::string_view bytes);
-    // Must be called now and then while the ranks run. Does not wait.
-    void poll();
+    // Must be called now and then while the ranks run. Does not wait. The ranks are ended only if
+    // they may be.
+    void poll(bool may_end);
+    // The ranks have ended, perhaps before the nodes have said where they were.
+    void finish();
     // Returns why the ranks are to be ended, once they are.
     [[nodiscard]] const std::optional<Ending>& ending() const { return ending_; }
 
   private:
+    [[nodiscard]] bool ranks_have_begun(Clock::time_point now);
     void look_at_work(Clock::time_point now);
     void note_unknown(bool unknown, Clock::time_point now);
     void look_at_stacks();
-    void tell();
-    void say(const std::string& line);
+    // Tells of the stall with what the nodes have said until now.
+    void tell(bool may_end);
 
     Context& context_;
-    std::optional<StallClock> stalls_;  // none: the job has no "watch"
-    std::optional<LineStream> lines_;
+    bool on_;  // the job has "watch", and there have not been too many alarms
+    LineStream lines_;
+    std::optional<StallClock> stalls_;  // none before the ranks have begun
+    Clock::time_point next_look_;       // whether they have begun, and at what they do
     WorkMeter work_;
-    Clock::time_point next_work_look_;
     bool looks_at_work_ = false;
+    bool knows_all_nodes_ = false;
     std::optional<Clock::time_point> unknown_since_;  // nobody knows what the ranks do
     bool warned_ = false;                             // of that
-    std::optional<StallChange> stall_;                // for whose stacks the nodes are asked
+    std::optional<StallChange> stall_;                // of which is to be told
     std::optional<StackLook> look_;
-    int told_ = 0;  // stalls whose stacks have been written
+    int alarms_ = 0;
     std::optional<Ending> ending_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -13,6 +14,7 @@ namespace {
 constexpr double least_cpu = 0.05;           // of one CPU
 constexpr double least_bytes = 64 * 1024.0;  // per second
 constexpr int least_gpu = 5;                 // percent
+constexpr int most_looks_without = 3;
 
 double cpu_of(const record::UsageSample& sample, int rank) {
     const auto found = std::find_if(sample.ranks.begin(), sample.ranks.end(),
@@ -23,12 +25,16 @@ double cpu_of(const record::UsageSample& sample, int rank) {
 bool ranks_worked(const record::UsageSample& before, const record::UsageSample& now) {
     const double seconds = std::chrono::duration<double>(now.time - before.time).count();
     if (seconds <= 0) return false;
-    // Only live samples have these numbers.
     const auto bytes = before.copied > 0 ? now.copied - before.copied : 0;
     if (static_cast<double>(bytes) / seconds >= least_bytes) return true;
     return std::any_of(now.ranks.begin(), now.ranks.end(), [&](const record::RankUsage& rank) {
         return (rank.cpu_seconds - cpu_of(before, rank.rank)) / seconds >= least_cpu;
     });
+}
+
+bool tells_gpus(const record::UsageSample& sample) {
+    return std::any_of(sample.gpus.begin(), sample.gpus.end(),
+                       [](const record::GpuUsage& gpu) { return gpu.busy.has_value(); });
 }
 
 bool gpus_worked(const record::UsageSample& sample) {
@@ -40,24 +46,34 @@ bool gpus_worked(const record::UsageSample& sample) {
 }  // namespace
 
 WorkSeen WorkMeter::look(const std::vector<record::NodeUsage>& usage) {
-    WorkSeen seen;
+    WorkSeen out;
+    std::set<std::string> noting;
     for (const record::NodeUsage& one : usage) {
-        const bool ours = one.step == start_ || one.step.starts_with(start_ + ".");
-        if (!ours || one.samples.empty() || record::kind_of_usage(one.step) == "preparation")
-            continue;
-        const record::UsageSample& now = one.samples.back();
-        seen.known = true;
-        seen.gpus_known = seen.gpus_known || !now.gpus.empty();
-        const auto [last, is_first] =
-            last_.try_emplace(fmt::format("{} {} {}", one.step, one.number, one.node), now);
-        // A sample that is not new says nothing: the node may have stopped taking any.
-        const bool fresh = is_first || now.time > last->second.time;
-        seen.ranks = seen.ranks || ranks_worked(last->second, now);
-        seen.gpus = seen.gpus || (fresh && gpus_worked(now));
-        last->second = now;
+        if (one.samples.empty() || record::kind_of_usage(one.step) == "preparation") continue;
+        const auto [known, is_first] =
+            seen_.try_emplace(fmt::format("{} {} {}", one.step, one.number, one.node),
+                              Seen{.last = one.samples.front()});
+        Seen& seen = known->second;
+        bool fresh = is_first;
+        for (const record::UsageSample& now : one.samples) {
+            if (!is_first && now.time <= seen.last.time) continue;
+            fresh = true;
+            out.ranks = out.ranks || (!is_first && ranks_worked(seen.last, now));
+            out.gpus = out.gpus || (!is_first && gpus_worked(now));
+            // Only live samples have this number, which never becomes less.
+            const std::int64_t copied = std::max(now.copied, seen.last.copied);
+            seen.last = now;
+            seen.last.copied = copied;
+        }
+        seen.looks_without = fresh ? 0 : seen.looks_without + 1;
+        if (seen.looks_without >= most_looks_without) continue;
+        noting.insert(one.node);
+        out.gpus_known = out.gpus_known || tells_gpus(one.samples.back());
     }
-    seen.ranks = seen.ranks || seen.gpus;
-    return seen;
+    out.known = !noting.empty();
+    out.everywhere = noting.size() >= nodes_;
+    out.ranks = out.ranks || out.gpus;
+    return out;
 }
 
 }  // namespace batchai::run

@@ -46,25 +46,34 @@ std::optional<Suspect> of_bridges(const std::vector<NodeStacks>& nodes,
     return std::nullopt;
 }
 
+// Those that are not where most are.
 std::optional<Suspect> of_groups(const std::vector<StackGroup>& groups) {
-    const StackGroup* least = nullptr;
     std::size_t ranks = 0;
-    bool only = false;
+    const StackGroup* most = nullptr;
     for (const StackGroup& group : groups) {
         if (!is_of_ranks(group)) continue;
         ranks += group.members.size();
-        if (least != nullptr && group.members.size() > least->members.size()) continue;
-        only = least == nullptr || group.members.size() < least->members.size();
-        least = &group;
+        if (most == nullptr || group.members.size() > most->members.size()) most = &group;
     }
-    if (least == nullptr || !only || 2 * least->members.size() >= ranks) return std::nullopt;
-    const StackMember& first = least->members.front();
-    if (std::any_of(least->members.begin(), least->members.end(),
-                    [&](const StackMember& member) { return member.node != first.node; }))
-        return std::nullopt;
-    return Suspect{.rank = least->members.size() == 1 ? first.rank : std::nullopt,
-                   .node = first.node,
-                   .where = least->where};
+    if (most == nullptr || 2 * most->members.size() <= ranks) return std::nullopt;
+    const StackGroup* other = nullptr;
+    std::size_t others = 0;
+    for (const StackGroup& group : groups) {
+        if (!is_of_ranks(group) || &group == most) continue;
+        if (other == nullptr) other = &group;
+        for (const StackMember& member : group.members) {
+            ++others;
+            if (member.node != other->members.front().node) return std::nullopt;
+        }
+    }
+    if (other == nullptr) return std::nullopt;
+    const StackMember& first = other->members.front();
+    const bool on_one_node =
+        std::all_of(most->members.begin(), most->members.end(),
+                    [&](const StackMember& member) { return member.node == first.node; });
+    if (others > 1 && on_one_node) return std::nullopt;
+    return Suspect{
+        .rank = others == 1 ? first.rank : std::nullopt, .node = first.node, .where = other->where};
 }
 
 }  // namespace

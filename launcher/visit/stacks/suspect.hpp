@@ -16,8 +16,9 @@ struct Suspect {
     std::string where;
 };
 
-// Returns the rank for which the others wait, as mpi_bridge tells, or else those ranks of one node
-// that are somewhere else than all others. Returns nothing if the stacks do not single anybody out.
+// Returns the rank for which the others wait, as mpi_bridge tells. Otherwise more than half of the
+// ranks must be at the same place, and all others on one node, which are then returned. Returns
+// nothing if the stacks do not single anybody out.
 [[nodiscard]] std::optional<Suspect> suspect(const std::vector<NodeStacks>& nodes,
                                              const std::vector<StackGroup>& groups);
 

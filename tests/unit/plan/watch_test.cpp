@@ -24,6 +24,13 @@ TEST(WatchOfAJob, IsPlanned) {
         made.plan->watch,
         (Watch{.silence = 600, .pattern = "^step", .within = 300, .first = 3600, .ends = true}));
     EXPECT_FALSE(planned(small_job()).plan->watch);
+    // Otherwise Python would print many lines of progress at once, and none for a long time.
+    EXPECT_EQ(value_of(*made.plan, "PYTHONUNBUFFERED"), "1");
+    const Made own = watched(R"({"progress": {"pattern": "step", "within": "PT1M"}})",
+                             R"(, "environmentVariables": [
+        {"name": "PYTHONUNBUFFERED", "value": ""}])");
+    ASSERT_TRUE(own.plan) << faults(own);
+    EXPECT_EQ(value_of(*own.plan, "PYTHONUNBUFFERED"), "");
 }
 
 TEST(WatchOfAJob, RefusesWhatCannotBeWatched) {

@@ -192,6 +192,18 @@ TEST_F(LineMergerTest, SaysWhatItHasSeenOnce) {
     EXPECT_FALSE(merger.poll());
     EXPECT_FALSE(merger.poll());
     EXPECT_EQ(seen, "0<one\ntw>1<other\n>0<o\nthree\n>");
+    // More than can be read before the first is copied.
+    seen.clear();
+    append("0", std::string(3 << 20U, 'x') + "\n");
+    EXPECT_FALSE(merger.poll());
+    EXPECT_FALSE(merger.poll());
+    EXPECT_TRUE(seen.ends_with(">0<>")) << seen.size();
+    seen.clear();
+    EXPECT_FALSE(merger.poll());
+    EXPECT_EQ(seen, "");
+    append("0", "y\n");
+    EXPECT_FALSE(merger.poll());
+    EXPECT_EQ(seen, "0<>");
 }
 
 // Breaks when bytes are lost or repeated in one of the two files because the other one could not be

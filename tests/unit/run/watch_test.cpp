@@ -102,33 +102,52 @@ TEST_F(StallClockTest, TellsEachKindForItself) {
     EXPECT_EQ(said(clock, at(23)), "");
 }
 
+// Whether a line of the piece matches.
+bool gets_on(LineStream& lines, std::size_t stream, std::string_view bytes) {
+    return lines.feed(stream, bytes).progressed;
+}
+
 LineStream stream_of(const std::string& pattern) {
     return LineStream(job::LinePattern::compile(pattern).value());
 }
 
 TEST(LineStream, FindsLinesThatComeInPieces) {
     LineStream lines = stream_of("^step [0-9]+$");
-    EXPECT_FALSE(lines.feed(0, "ste"));
-    EXPECT_FALSE(lines.feed(1, "step x\n"));
-    EXPECT_FALSE(lines.feed(0, "p 1"));
-    EXPECT_TRUE(lines.feed(0, "7\nstep"));
-    EXPECT_FALSE(lines.feed(0, " 18 of\n"));
-    EXPECT_TRUE(lines.feed(0, "a\nstep 3\nb\n"));
+    EXPECT_FALSE(gets_on(lines, 0, "ste"));
+    EXPECT_FALSE(gets_on(lines, 1, "step x\n"));
+    EXPECT_FALSE(gets_on(lines, 0, "p 1"));
+    EXPECT_TRUE(gets_on(lines, 0, "7\nstep"));
+    EXPECT_FALSE(gets_on(lines, 0, " 18 of\n"));
+    EXPECT_TRUE(gets_on(lines, 0, "a\nstep 3\nb\n"));
+    EXPECT_TRUE(lines.feed(1, "x").printed);
 }
 
 TEST(LineStream, TakesTheStatesOfAProgressBarForLines) {
     LineStream lines = stream_of("[0-9]+%");
-    EXPECT_FALSE(lines.feed(0, "\r 10%"));
-    EXPECT_TRUE(lines.feed(0, "\r 11%"));
+    EXPECT_FALSE(gets_on(lines, 0, "\r 10%"));
+    EXPECT_TRUE(gets_on(lines, 0, "\r 11%"));
 }
 
 TEST(LineStream, KeepsLittleOfALineWithoutEnd) {
     LineStream lines = stream_of("needle");
     const std::string block(1 << 20U, 'x');
     for (int i = 0; i < 100; ++i)
-        EXPECT_FALSE(lines.feed(0, block));
-    EXPECT_FALSE(lines.feed(0, "needle\n"));
-    EXPECT_TRUE(lines.feed(0, "needle\n"));
+        EXPECT_FALSE(gets_on(lines, 0, block));
+    EXPECT_FALSE(gets_on(lines, 0, "needle\n"));
+    EXPECT_TRUE(gets_on(lines, 0, "needle\n"));
+}
+
+// Breaks when a job of mpi_bridge never stands still, because it says again and again that it does.
+TEST(LineStream, TakesNoReportOfAStallForASignOfLife) {
+    LineStream lines{std::nullopt};
+    const std::string report = "mpi_bridge: rank 0: 1 operation has waited for 60 s: \"grad\"\n";
+    for (std::size_t cut = 0; cut <= report.size(); ++cut) {
+        EXPECT_FALSE(lines.feed(0, report.substr(0, cut)).printed) << cut;
+        EXPECT_FALSE(lines.feed(0, report.substr(cut)).printed) << cut;
+    }
+    EXPECT_TRUE(lines.feed(0, report + "loss\n" + report).printed);
+    EXPECT_FALSE(lines.feed(0, "mpi").printed);
+    EXPECT_TRUE(lines.feed(0, " is fine").printed);
 }
 
 record::NodeUsage usage_of(const std::string& step, double second, double cpu,
@@ -143,39 +162,68 @@ record::NodeUsage usage_of(const std::string& step, double second, double cpu,
 }
 
 TEST(WorkMeter, SeesWhatARankDoes) {
-    WorkMeter meter("1");
+    WorkMeter meter(1);
     EXPECT_FALSE(meter.look({}).known);
     const WorkSeen first = meter.look({usage_of("1", 10, 5)});
     EXPECT_TRUE(first.known);
+    EXPECT_TRUE(first.everywhere);
     EXPECT_FALSE(first.ranks);
     EXPECT_FALSE(first.gpus_known);
     // A program that waits wakes up now and then.
     EXPECT_FALSE(meter.look({usage_of("1", 20, 5.4)}).ranks);
     EXPECT_TRUE(meter.look({usage_of("1", 30, 5.9)}).ranks);
-    // The sample before was not a live one.
+    // The sample before was not a live one, and later one of these comes in between.
     EXPECT_FALSE(meter.look({usage_of("1", 40, 5.9, 6'400'000)}).ranks);
     EXPECT_FALSE(meter.look({usage_of("1", 50, 5.9, 7'000'000)}).ranks);
+    EXPECT_FALSE(meter.look({usage_of("1", 51, 5.9)}).ranks);
     EXPECT_TRUE(meter.look({usage_of("1", 60, 5.9, 7'700'000)}).ranks);
 }
 
 TEST(WorkMeter, LooksAtTheRanksAndWhatRunsBesideThem) {
-    WorkMeter meter("2-1");
-    EXPECT_FALSE(meter.look({usage_of("2-1.preparation", 10, 0), usage_of("2", 10, 0)}).known);
-    EXPECT_TRUE(meter.look({usage_of("2-1.parameter-servers", 10, 0)}).known);
-    EXPECT_TRUE(meter.look({usage_of("2-1.parameter-servers", 20, 10)}).ranks);
+    WorkMeter meter(1);
+    EXPECT_FALSE(meter.look({usage_of("2.preparation", 10, 0)}).known);
+    EXPECT_TRUE(meter.look({usage_of("2.ps", 10, 0)}).known);
+    EXPECT_TRUE(meter.look({usage_of("2.ps", 20, 10)}).ranks);
 }
 
-TEST(WorkMeter, TakesNoOldSampleForWork) {
-    WorkMeter meter("1");
-    static_cast<void>(meter.look({usage_of("1", 10, 0, 0, 90)}));
-    const WorkSeen again = meter.look({usage_of("1", 10, 0, 0, 90)});
-    EXPECT_TRUE(again.known);
-    EXPECT_FALSE(again.ranks);
-    EXPECT_FALSE(again.gpus);
+// Breaks when work between two looks is missed: a look may have many samples.
+TEST(WorkMeter, TakesAllSamplesOfALook) {
+    WorkMeter meter(1);
+    static_cast<void>(meter.look({usage_of("1", 10, 0, 0, 0)}));
+    record::NodeUsage usage = usage_of("1", 12, 0, 0, 90);
+    usage.samples.push_back(usage_of("1", 14, 0, 0, 0).samples.front());
+    EXPECT_TRUE(meter.look({usage}).gpus);
+    EXPECT_FALSE(meter.look({usage}).gpus);
     EXPECT_TRUE(meter.look({usage_of("1", 20, 0, 0, 5)}).gpus);
     EXPECT_FALSE(meter.look({usage_of("1", 30, 0, 0, 4)}).gpus);
     meter.forget();
     EXPECT_FALSE(meter.look({usage_of("1", 40, 1000)}).ranks);
+}
+
+// Breaks when a GPU whose driver does not tell counts as idle, as those of MIG would.
+TEST(WorkMeter, DoesNotKnowAGpuThatTellsNothing) {
+    WorkMeter meter(1);
+    record::NodeUsage usage = usage_of("1", 10, 0, 0, 50);
+    usage.samples.front().gpus.front().busy.reset();
+    EXPECT_FALSE(meter.look({usage}).gpus_known);
+    EXPECT_TRUE(meter.look({usage_of("1", 20, 0, 0, 0)}).gpus_known);
+}
+
+// Breaks when a node that no longer notes anything seems to do nothing.
+TEST(WorkMeter, DoesNotKnowANodeThatHasNoNewSample) {
+    WorkMeter meter(2);
+    record::NodeUsage other = usage_of("1", 10, 0);
+    other.node = "n2";
+    EXPECT_TRUE(meter.look({usage_of("1", 10, 0), other}).everywhere);
+    for (int look = 0; look < 2; ++look)
+        EXPECT_TRUE(meter.look({usage_of("1", 20 + look, 0), other}).everywhere);
+    const WorkSeen without = meter.look({usage_of("1", 30, 0), other});
+    EXPECT_TRUE(without.known);
+    EXPECT_FALSE(without.everywhere);
+    for (int look = 0; look < 3; ++look)
+        static_cast<void>(meter.look({usage_of("1", 30, 0), other}));
+    EXPECT_FALSE(meter.look({usage_of("1", 30, 0), other}).known);
+    EXPECT_FALSE(WorkMeter(2).look({other}).everywhere);
 }
 
 }  // namespace

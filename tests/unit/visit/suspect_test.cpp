@@ -52,6 +52,9 @@ TEST(Suspect, IsNobodyWhomTheStacksDoNotSingleOut) {
         {{"n1", {rank(0, "meet"), rank(1, "meet"), rank(2, "a"), rank(3, "b"), rank(4, "meet")}}}));
     EXPECT_FALSE(suspect_of({{"n1", {rank(0, "meet"), rank(1, "load"), rank(4, "meet")}},
                              {"n2", {rank(2, "load"), rank(3, "meet")}}}));
+    // Ranks that spin are anywhere.
+    EXPECT_FALSE(suspect_of({{"n1", {rank(0, "a"), rank(1, "a"), rank(2, "a"), rank(3, "b")}},
+                             {"n2", {rank(4, "b"), rank(5, "c"), rank(6, "c"), rank(7, "d")}}}));
 }
 
 TEST(Suspect, IsTheRankForWhichTheOthersOfMpiBridgeWait) {
