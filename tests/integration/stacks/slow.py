@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Rank 2 works twice as long as the others between collectives of the engine and of blocking calls."""
+"""Rank 2 works twice as long as the others between collectives, of the engine or blocking ones."""
 
 import os
 import time
