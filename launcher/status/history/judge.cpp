@@ -63,7 +63,9 @@ class Judge {
         int preempted = 0;
         bool timed_out = false;
         bool memory = false;
+        const record::Alarm* alarm = nullptr;
         for (const Attempt& attempt : facts_.attempts) {
+            if (!attempt.alarms.empty()) alarm = &attempt.alarms.back();
             if (attempt.ended_by == EndedBy::preemption) ++preempted;
             if (attempt.ended_by == EndedBy::time_limit) timed_out = true;
             if (attempt.ended_by == EndedBy::memory) memory = true;
@@ -90,6 +92,13 @@ class Judge {
             add("memory",
                 "The job used more memory than it was given. Raise \"mem\" of \"slurm\" in the job "
                 "file, or put fewer ranks on a node.");
+        if (alarm != nullptr)
+            add("stall", fmt::format("The job stood still: {}.{}", record::sentence_of(*alarm),
+                                     alarm->stacks.empty()
+                                         ? std::string()
+                                         : fmt::format(" {} among its logs shows where each rank "
+                                                       "was.",
+                                                       alarm->stacks)));
     }
 
     // The share is of the newest attempt.

@@ -91,6 +91,20 @@ TEST(Judge, NamesTheLimitThatEndedTheJob) {
     EXPECT_THAT(advice(facts), says("memory", "Raise \"mem\""));
 }
 
+TEST(Judge, SaysWhereTheJobStoodStill) {
+    Facts facts = quick();
+    facts.attempts[0].alarms = {{.time = at(50),
+                                 .message = "the ranks have printed nothing",
+                                 .node = "h2",
+                                 .rank = 3,
+                                 .where = "at train.py:8 in load()",
+                                 .stacks = "stacks-1-1.txt"}};
+    EXPECT_THAT(advice(facts),
+                says("stall",
+                     "The job stood still: the ranks have printed nothing, waiting for rank 3 on "
+                     "h2: at train.py:8 in load(). stacks-1-1.txt among its logs shows"));
+}
+
 TEST(Judge, PassesOnWhatIsSaidOfTheUse) {
     Facts facts = quick();
     facts.advice_on_use = {"The GPUs were never busy."};
