@@ -265,6 +265,8 @@ void UsageWriter::add_live(const UsageSample& sample) {
     if (live_written_ == 0) text = usage_line(head_) + last_live_ + text;
     last_live_ = std::move(line);
     live_written_ += base::write_until_error(live_.get(), text);
+    // A file server would get it half a minute later.
+    static_cast<void>(fdatasync(live_.get()));
 }
 
 bool UsageWriter::is_wanted() {

@@ -15,12 +15,14 @@
 #include "bootstrap/bootstrap.hpp"
 #include "collectives/communicator.hpp"
 #include "core/catching.hpp"
+#include "core/coarse_clock.hpp"
 #include "core/deadline.hpp"
 #include "core/failure_token.hpp"
 #include "core/floating_point.hpp"
 #include "core/settings.hpp"
 #include "mpi_bridge_engine.h"
 #include "shm/own_heap.hpp"
+#include "trace/trace.hpp"
 
 // The C API: its functions, and the state that they share.
 //
@@ -77,12 +79,14 @@ class Library {
         const std::lock_guard lock(mutex_);
         TRY(admit(identity));
         const bool timed = begin(identity);
+        const CoarseClock waits;
         const auto start = timed ? Clock::now() : Clock::time_point();
         Done done = catching([&] {
             const DefaultFloatingPoint mode;
             return body(*direct_, Communicator::Call{identity.name, identity.agreement, timeout()});
         });
         const auto time = timed ? Clock::now() - start : Clock::duration::zero();
+        trace().counters.add_waited_in_call(waits.elapsed());
         return end(identity, std::move(done), time);
     }
 

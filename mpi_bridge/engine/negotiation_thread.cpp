@@ -233,7 +233,6 @@ Outcome<Step> NegotiationThread::run(Lock& lock, const RunGroup& step) {
         state_.trace().timeline.begin(state_.shown(*request, Phase::operation),
                                       {static_cast<std::int64_t>(request->bytes), what.datatype});
     }
-    state_.trace().counters.add_waited(waits_since, now);
     const std::uint64_t serial = state_.member.serial;
     lock.unlock();
     const Done done = catching([&] { return run_group(step.group, serial, requests); });
@@ -241,6 +240,7 @@ Outcome<Step> NegotiationThread::run(Lock& lock, const RunGroup& step) {
     // This counts as progress also if this rank has joined and none of its own operations has
     // ended.
     state_.progress = Clock::now();
+    state_.trace().counters.add_waited(waits_since, state_.progress);
     // A change of process sets that fails leaves the order of messages intact. So does an operation
     // that all members, or the devices of all members, refuse alike.
     const bool refused = what.kind == Kind::add_process_set ||

@@ -66,21 +66,23 @@ void Counters::add_call(mpib_kind kind, std::uint64_t bytes, std::uint64_t bus_b
     add_alone(numbers->collectives, 1);
     add_alone(numbers->bus_bytes, bus_bytes);
     const auto time = std::max<std::int64_t>(transfer.count(), 0);
-    if (time == 0) return;
-    add_alone(numbers->transfer_nanoseconds, static_cast<std::uint64_t>(time));
-    WaitedTable* const shown = shown_.load(relaxed);
-    if (shown != nullptr) add_alone(shown->calls, static_cast<std::uint64_t>(time));
+    if (time != 0) add_alone(numbers->transfer_nanoseconds, static_cast<std::uint64_t>(time));
 }
 
 void Counters::add_waited(TimePoint begin, TimePoint end) noexcept {
     WaitedTable* const shown = shown_.load(relaxed);
     if (shown == nullptr) return;
-    const std::int64_t from =
-        std::max<std::int64_t>(begin.time_since_epoch().count(), waited_until_.load(relaxed));
-    const std::int64_t until = end.time_since_epoch().count();
-    if (until <= from) return;
-    waited_until_.store(until, relaxed);
-    add_alone(shown->engine, static_cast<std::uint64_t>(until - from));
+    thread_local TimePoint waited_until;
+    begin = std::max(begin, waited_until);
+    if (end <= begin) return;
+    waited_until = end;
+    add(shown->engine, end - begin);
+}
+
+void Counters::add_waited_in_call(Nanoseconds time) noexcept {
+    WaitedTable* const shown = shown_.load(relaxed);
+    if (shown != nullptr && time.count() > 0)
+        add_alone(shown->calls, static_cast<std::uint64_t>(time.count()));
 }
 
 void Counters::add_negotiation(Nanoseconds time) noexcept {

@@ -32,10 +32,11 @@ class Counters {
     void add_call(mpib_kind kind, std::uint64_t bytes, std::uint64_t bus_bytes,
                   Nanoseconds transfer) noexcept;
 
-    // This rank has waited in an operation of the engine during that time. What several operations
-    // have waited at once counts once. Only one thread at a time should call this: otherwise some
-    // time may be lost, or count twice.
+    // A thread of the engine has carried out operations that have waited since `begin`, until
+    // `end`. What several operations of the thread have waited at once counts once.
     void add_waited(TimePoint begin, TimePoint end) noexcept;
+    // A blocking call has waited so long. Only one thread at a time may call this.
+    void add_waited_in_call(Nanoseconds time) noexcept;
     // Shows what is waited from now on in `table` as well, which must outlive all calls; null ends
     // that.
     void show_waited(WaitedTable* table) noexcept { shown_.store(table); }
@@ -96,7 +97,6 @@ class Counters {
     Kinds calls_;  // by add_call()
     OfEngine engine_;
     std::atomic<WaitedTable*> shown_{nullptr};
-    std::atomic<std::int64_t> waited_until_{0};  // of the clock, in nanoseconds
 };
 
 }  // namespace mpi_bridge

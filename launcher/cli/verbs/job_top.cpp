@@ -124,7 +124,8 @@ base::Result<Look> look(status::JobWatch& watch, const record::JobFiles& files) 
     if (out.ended || !attempt || over) return out;
     TRY(record::ask_for_live_usage(files));
     out.nodes =
-        status::live_nodes(record::newest_usage(files, attempt->number), *attempt, base::now());
+        status::live_nodes(record::newest_usage(files, attempt->number, {}, status::live_samples),
+                           *attempt, base::now());
     out.attempt = std::move(attempt);
     return out;
 }

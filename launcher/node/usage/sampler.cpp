@@ -196,13 +196,21 @@ class Samples {
     }
 
     // Adds how long the ranks have waited in collectives, which takes a look into each process.
-    void add_waited(record::UsageSample& sample) const {
+    // One that shows nothing of mpi_bridge is not looked into again for a while.
+    void add_waited(record::UsageSample& sample) {
         const auto processes = processes_.processes_of_ranks();
+        for (auto& [process, looks] : looks_to_skip_)
+            --looks;
+        std::erase_if(looks_to_skip_, [](const auto& one) { return one.second <= 0; });
         for (record::RankUsage& rank : sample.ranks) {
             const auto [begin, end] = processes.equal_range(rank.rank);
             for (auto process = begin; process != end; ++process) {
+                if (looks_to_skip_.contains(process->second)) continue;
                 const auto look = look_at_bridge(process->second);
-                if (look) rank.waited = rank.waited.value_or(0) + look->waited;
+                if (look)
+                    rank.waited = rank.waited.value_or(0) + look->waited;
+                else
+                    looks_to_skip_[process->second] = looks_after_none;
             }
         }
     }
@@ -268,6 +276,8 @@ class Samples {
     std::optional<Nvml> nvml_;
     base::Time last_read_{};
     std::map<int, double> busy_seconds_;
+    static constexpr int looks_after_none = 5;
+    std::map<pid_t, int> looks_to_skip_;  // into processes
     double cpu_of_ended_;
     double cpu_of_cgroup_ = 0;
     double cpu_ = 0;

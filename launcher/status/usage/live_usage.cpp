@@ -69,11 +69,31 @@ LiveRank live_rank(const record::RankUsage& now, const record::NodeUsage& usage,
     out.cpu_percent = percent(rate(same->cpu_seconds, now.cpu_seconds, seconds));
     out.read = rate(same->read, now.read, seconds);
     out.written = rate(same->written, now.written, seconds);
-    if (same->waited && now.waited)
-        out.wait_percent = percent(rate(*same->waited, *now.waited, seconds));
-    // What has been waited is added when a wait ends.
-    if (out.wait_percent) out.wait_percent = std::min(*out.wait_percent, 100.0);
     return out;
+}
+
+// Returns the share of the time that a rank has waited, from the first sample that tells on. A rank
+// that has never waited takes part in no collectives.
+std::optional<double> wait_percent(const std::vector<record::UsageSample>& samples, int rank) {
+    constexpr double least_seconds = 3;
+    const record::UsageSample* first = nullptr;
+    double before = 0;
+    std::optional<double> share;
+    for (const record::UsageSample& sample : samples) {
+        const auto one =
+            std::find_if(sample.ranks.begin(), sample.ranks.end(),
+                         [&](const record::RankUsage& each) { return each.rank == rank; });
+        if (one == sample.ranks.end() || !one->waited || *one->waited <= 0) continue;
+        if (first == nullptr) {
+            first = &sample;
+            before = *one->waited;
+            continue;
+        }
+        const double seconds = std::chrono::duration<double>(sample.time - first->time).count();
+        if (seconds >= least_seconds)
+            share = std::min(100.0, 100 * std::max(0.0, *one->waited - before) / seconds);
+    }
+    return share;
 }
 
 LiveNode live_node(const record::NodeUsage& usage, base::Time time) {
@@ -107,8 +127,10 @@ LiveNode live_node(const record::NodeUsage& usage, base::Time time) {
         out.received = rate(before->received, now.received, seconds);
         out.sent = rate(before->sent, now.sent, seconds);
     }
-    for (const record::RankUsage& rank : now.ranks)
+    for (const record::RankUsage& rank : now.ranks) {
         out.ranks.push_back(live_rank(rank, usage, before, seconds));
+        out.ranks.back().wait_percent = wait_percent(usage.samples, rank.rank);
+    }
     return out;
 }
 
@@ -132,8 +154,8 @@ void mark_slow_rank(std::vector<LiveNode>& nodes) {
             if (rank.wait_percent) ranks.push_back(&rank);
         }
     }
-    constexpr double least_difference = 10;
     if (ranks.size() < 2) return;
+    const double least_difference = ranks.size() == 2 ? 25 : 10;
     std::sort(ranks.begin(), ranks.end(), [](const LiveRank* a, const LiveRank* b) {
         return *a->wait_percent < *b->wait_percent;
     });

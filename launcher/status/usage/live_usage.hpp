@@ -17,6 +17,9 @@
 // What `job top` shows: what the steps of a running job use now. Pure.
 namespace batchai::status {
 
+// How many samples a node gives for live_nodes().
+inline constexpr std::size_t live_samples = 16;
+
 // Between the last two samples.
 struct LiveRank {
     int rank = 0;
@@ -27,8 +30,10 @@ struct LiveRank {
     std::optional<int> threads;
     std::optional<double> read;  // bytes per second
     std::optional<double> written;
-    std::optional<double> wait_percent;  // of the time, in collectives of mpi_bridge
-    bool holds_up = false;               // the others wait for it
+    // Of the time, in collectives of mpi_bridge, over all samples at hand: a wait is added when it
+    // ends.
+    std::optional<double> wait_percent;
+    bool holds_up = false;  // the others wait for it
 };
 
 struct LiveNode {

@@ -114,12 +114,15 @@ TEST(Counters, ShowWhatIsWaitedOnce) {
     counters.add_waited(at(2), at(4));
     EXPECT_EQ(table.engine, 5 * second);
     counters.add_waited(at(7), at(8));
-    counters.add_call(MPIB_ALLREDUCE, 4, 4, std::chrono::seconds(2));
+    counters.add_waited_in_call(std::chrono::seconds(2));
     EXPECT_EQ(table.engine, 6 * second);
     EXPECT_EQ(table.sum(), 8 * second);
+    // What threads wait at once counts for each of them.
+    std::thread([&] { counters.add_waited(at(0), at(1)); }).join();
+    EXPECT_EQ(table.engine, 7 * second);
     counters.show_waited(nullptr);
-    counters.add_call(MPIB_ALLREDUCE, 4, 4, std::chrono::seconds(2));
-    EXPECT_EQ(table.sum(), 8 * second);
+    counters.add_waited_in_call(std::chrono::seconds(2));
+    EXPECT_EQ(table.sum(), 9 * second);
 }
 
 TEST(Counters, LoseNothingThatThreadsAddAtOnce) {
