@@ -31,6 +31,9 @@ constexpr std::size_t samples_of_a_look = 32;
 // The nodes take the first sample when the first task runs.
 constexpr seconds longest_without_samples{60};
 
+// To write its stack is work of a process, too.
+constexpr seconds after_stacks{5};
+
 // A job that stands still so often does not need to be told of it.
 constexpr int most_alarms_of_a_start = 20;
 
@@ -133,7 +136,9 @@ void Watcher::look_at_work(Clock::time_point now) {
     // Without such questions, the nodes take fewer and fewer samples. They take some all the same.
     static_cast<void>(record::ask_for_live_usage(context_.files()));
     const WorkSeen seen = work_.look(record::newest_usage(context_.files(), context_.attempt(),
-                                                          context_.start(), samples_of_a_look));
+                                                          context_.start(), samples_of_a_look),
+                                     now);
+    if (to_end_) ++to_end_->looks;
     knows_all_nodes_ = seen.everywhere;
     if (seen.ranks || !seen.known) stalls_->worked(now);
     if (seen.gpus || !seen.gpus_known) stalls_->gpus_worked(now);
@@ -151,27 +156,27 @@ void Watcher::note_unknown(bool unknown, Clock::time_point now) {
 }
 
 void Watcher::poll(bool may_end) {
-    if (look_ && !stall_) {
-        if (look_->has_ended()) look_.reset();
-        return;
-    }
+    if (old_look_ && old_look_->has_ended()) old_look_.reset();
     const auto now = Clock::now();
     if (!on_ || ending_ || !ranks_have_begun(now)) return;
-    look_at_work(now);
     if (look_) {
-        if (look_->poll(std::chrono::milliseconds(0))) tell(may_end);
+        if (look_->poll(std::chrono::milliseconds(0))) tell();
         return;
     }
+    look_at_work(now);
+    if (to_end_ && may_end) decide(now);
     const auto change = stalls_->poll(now);
     if (!change) return;
     if (!change->begins) return context_.log.say(text_of(*change));
     stall_ = change;
-    look_at_stacks();
-    if (!look_) tell(may_end);
+    if (!old_look_) look_at_stacks();
+    if (!look_) tell();
 }
 
 void Watcher::finish() {
-    if (stall_) tell(false);
+    if (!stall_) return;
+    if (look_) static_cast<void>(look_->poll(std::chrono::milliseconds(0)));
+    tell();
 }
 
 void Watcher::look_at_stacks() {
@@ -183,7 +188,7 @@ void Watcher::look_at_stacks() {
         context_.log.say("the nodes cannot be asked where the ranks are: " + look.error().text());
 }
 
-void Watcher::tell(bool may_end) {
+void Watcher::tell() {
     Whereabouts place;
     if (look_) {
         const auto found = look_->found();
@@ -193,6 +198,10 @@ void Watcher::tell(bool may_end) {
         else
             context_.log.say("no node says where the ranks are: " + found.error().text());
         look_->end();
+        old_look_.emplace(std::move(*look_));
+        look_.reset();
+        work_.forget();
+        next_look_ = Clock::now() + after_stacks;
     }
     const StallChange stall = *std::exchange(stall_, std::nullopt);
     record::Alarm alarm{.time = base::now(), .message = text_of(stall), .where = place.where};
@@ -211,21 +220,25 @@ void Watcher::tell(bool may_end) {
                          ? record::sentence_of(alarm)
                          : fmt::format("{} ({})", record::sentence_of(alarm), alarm.stacks));
     context_.alarmed(alarm);
-    if (alarms_ == most_alarms_of_a_start) {
+    if (alarms_ == most_alarms_of_a_start && !context_.plan.watch->ends) {
         context_.log.say("the job has stood still often, and \"watch\" tells no more of it");
         on_ = false;
     }
-    if (!context_.plan.watch->ends || !may_end) return;
-    // They may have gone on while the nodes were asked.
-    const auto now = Clock::now();
-    next_look_ = now;
-    look_at_work(now);
-    if (!stalls_->stands_still(stall.what, now)) return;
-    if (stall.what == Stalled::progress || knows_all_nodes_) {
-        ending_ = ended_by_watch(alarm);
+    if (context_.plan.watch->ends) to_end_ = ToEnd{.what = stall.what, .alarm = std::move(alarm)};
+}
+
+void Watcher::decide(Clock::time_point now) {
+    if (!stalls_->stands_still(to_end_->what, now)) return to_end_.reset();
+    // Of what the ranks have done since they were asked, the second look is the first to tell.
+    const bool by_work = to_end_->what != Stalled::progress;
+    if (by_work && to_end_->looks < 2) return;
+    if (!by_work || knows_all_nodes_) {
+        ending_ = ended_by_watch(to_end_->alarm);
         return;
     }
-    context_.log.say("the ranks are not ended, because some node does not note what its ranks do");
+    if (std::exchange(to_end_->said, true)) return;
+    context_.log.say(
+        "the ranks are not ended as long as some node does not note what its ranks do");
 }
 
 }  // namespace batchai::run

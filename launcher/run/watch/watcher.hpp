@@ -43,7 +43,9 @@ class Watcher {
     void note_unknown(bool unknown, Clock::time_point now);
     void look_at_stacks();
     // Tells of the stall with what the nodes have said until now.
-    void tell(bool may_end);
+    void tell();
+    // Ends the ranks if they still stand still.
+    void decide(Clock::time_point now);
 
     Context& context_;
     bool on_;  // the job has "watch", and there have not been too many alarms
@@ -56,8 +58,16 @@ class Watcher {
     std::optional<Clock::time_point> unknown_since_;  // nobody knows what the ranks do
     bool warned_ = false;                             // of that
     std::optional<StallChange> stall_;                // of which is to be told
-    std::optional<StackLook> look_;
+    std::optional<StackLook> look_;                   // for that
+    std::optional<StackLook> old_look_;               // whose step is ending
     int alarms_ = 0;
+    struct ToEnd {
+        Stalled what;
+        record::Alarm alarm;
+        int looks = 0;      // at what the ranks do, since the alarm
+        bool said = false;  // why they are not ended yet
+    };
+    std::optional<ToEnd> to_end_;  // if they do not go on
     std::optional<Ending> ending_;
 };
 

@@ -14,7 +14,9 @@ namespace {
 constexpr double least_cpu = 0.05;           // of one CPU
 constexpr double least_bytes = 64 * 1024.0;  // per second
 constexpr int least_gpu = 5;                 // percent
-constexpr int most_looks_without = 3;
+constexpr std::chrono::seconds longest_without_sample{60};
+// The times of samples are tenths of a second, and their CPU time is not exact either.
+constexpr std::chrono::seconds shortest_between_samples{1};
 
 double cpu_of(const record::UsageSample& sample, int rank) {
     const auto found = std::find_if(sample.ranks.begin(), sample.ranks.end(),
@@ -22,18 +24,22 @@ double cpu_of(const record::UsageSample& sample, int rank) {
     return found == sample.ranks.end() ? 0 : found->cpu_seconds;
 }
 
+// Those of the record have less exact numbers than live ones, and not all of them.
+bool is_live(const record::UsageSample& sample) {
+    return sample.copied > 0;
+}
+
 bool ranks_worked(const record::UsageSample& before, const record::UsageSample& now) {
     const double seconds = std::chrono::duration<double>(now.time - before.time).count();
-    if (seconds <= 0) return false;
-    const auto bytes = before.copied > 0 ? now.copied - before.copied : 0;
+    const auto bytes = is_live(before) ? now.copied - before.copied : 0;
     if (static_cast<double>(bytes) / seconds >= least_bytes) return true;
     return std::any_of(now.ranks.begin(), now.ranks.end(), [&](const record::RankUsage& rank) {
         return (rank.cpu_seconds - cpu_of(before, rank.rank)) / seconds >= least_cpu;
     });
 }
 
-bool tells_gpus(const record::UsageSample& sample) {
-    return std::any_of(sample.gpus.begin(), sample.gpus.end(),
+bool tells_all_gpus(const record::UsageSample& sample) {
+    return std::all_of(sample.gpus.begin(), sample.gpus.end(),
                        [](const record::GpuUsage& gpu) { return gpu.busy.has_value(); });
 }
 
@@ -45,33 +51,38 @@ bool gpus_worked(const record::UsageSample& sample) {
 
 }  // namespace
 
-WorkSeen WorkMeter::look(const std::vector<record::NodeUsage>& usage) {
+WorkSeen WorkMeter::look(const std::vector<record::NodeUsage>& usage, Clock::time_point now) {
     WorkSeen out;
     std::set<std::string> noting;
+    bool has_gpus = false;
+    bool tells_gpus = true;
     for (const record::NodeUsage& one : usage) {
         if (one.samples.empty() || record::kind_of_usage(one.step) == "preparation") continue;
+        const record::UsageSample& newest = one.samples.back();
         const auto [known, is_first] =
             seen_.try_emplace(fmt::format("{} {} {}", one.step, one.number, one.node),
-                              Seen{.last = one.samples.front()});
+                              Seen{.last = newest, .newest = newest.time, .fresh = now});
         Seen& seen = known->second;
-        bool fresh = is_first;
-        for (const record::UsageSample& now : one.samples) {
-            if (!is_first && now.time <= seen.last.time) continue;
-            fresh = true;
-            out.ranks = out.ranks || (!is_first && ranks_worked(seen.last, now));
-            out.gpus = out.gpus || (!is_first && gpus_worked(now));
-            // Only live samples have this number, which never becomes less.
-            const std::int64_t copied = std::max(now.copied, seen.last.copied);
-            seen.last = now;
-            seen.last.copied = copied;
+        for (const record::UsageSample& sample : one.samples) {
+            if (is_first || sample.time <= seen.newest) continue;
+            out.gpus = out.gpus || gpus_worked(sample);
+            if (is_live(seen.last) && !is_live(sample)) continue;
+            if (sample.time - seen.last.time < shortest_between_samples) continue;
+            out.ranks = out.ranks || ranks_worked(seen.last, sample);
+            seen.last = sample;
         }
-        seen.looks_without = fresh ? 0 : seen.looks_without + 1;
-        if (seen.looks_without >= most_looks_without) continue;
+        if (newest.time > seen.newest) {
+            seen.newest = newest.time;
+            seen.fresh = now;
+        }
+        if (!one.ended && now - seen.fresh >= longest_without_sample) continue;
         noting.insert(one.node);
-        out.gpus_known = out.gpus_known || tells_gpus(one.samples.back());
+        has_gpus = has_gpus || !newest.gpus.empty();
+        tells_gpus = tells_gpus && tells_all_gpus(newest);
     }
     out.known = !noting.empty();
     out.everywhere = noting.size() >= nodes_;
+    out.gpus_known = has_gpus && tells_gpus;
     out.ranks = out.ranks || out.gpus;
     return out;
 }

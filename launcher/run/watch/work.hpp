@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -16,7 +16,7 @@ struct WorkSeen {
     bool known = false;       // some node still notes what its ranks do
     bool everywhere = false;  // and all nodes do
     bool ranks = false;       // some rank has done something
-    bool gpus_known = false;  // some node notes how busy its GPUs are
+    bool gpus_known = false;  // the nodes with GPUs note how busy all of them are
     bool gpus = false;        // some GPU has done something
 };
 
@@ -30,17 +30,20 @@ class WorkMeter {
     // nodes.
     explicit WorkMeter(std::size_t nodes) : nodes_(nodes) {}
 
+    using Clock = std::chrono::steady_clock;
+
     // Returns what has been done since the last look. The first one, and the first one after
-    // forget(), only tells whether there are samples. A node that has had no new sample for three
-    // looks no longer counts as one that notes what its ranks do.
-    [[nodiscard]] WorkSeen look(const std::vector<record::NodeUsage>& usage);
+    // forget(), only tells whether there are samples. A node that has had no new sample for a
+    // minute no longer counts as one that notes what its ranks do, unless they have ended.
+    [[nodiscard]] WorkSeen look(const std::vector<record::NodeUsage>& usage, Clock::time_point now);
     // What the ranks do until the next look does not matter.
     void forget() { seen_.clear(); }
 
   private:
     struct Seen {
-        record::UsageSample last;
-        int looks_without = 0;  // since the last new sample
+        record::UsageSample last;  // that was compared
+        base::Time newest;         // of all samples
+        Clock::time_point fresh;   // when a new sample was last seen
     };
     std::size_t nodes_;
     std::map<std::string, Seen> seen_;  // by step and node

@@ -161,69 +161,86 @@ record::NodeUsage usage_of(const std::string& step, double second, double cpu,
     return {.step = step, .number = 1, .node = "n1", .head = {}, .samples = {sample}};
 }
 
-TEST(WorkMeter, SeesWhatARankDoes) {
+class WorkMeterTest : public testing::Test {
+  protected:
+    WorkSeen look(WorkMeter& meter, const std::vector<record::NodeUsage>& usage) const {
+        return meter.look(usage, now_);
+    }
+    WorkMeter::Clock::time_point now_ = WorkMeter::Clock::now();
+};
+
+TEST_F(WorkMeterTest, SeesWhatARankDoes) {
     WorkMeter meter(1);
-    EXPECT_FALSE(meter.look({}).known);
-    const WorkSeen first = meter.look({usage_of("1", 10, 5)});
+    EXPECT_FALSE(look(meter, {}).known);
+    const WorkSeen first = look(meter, {usage_of("1", 10, 5)});
     EXPECT_TRUE(first.known);
     EXPECT_TRUE(first.everywhere);
     EXPECT_FALSE(first.ranks);
     EXPECT_FALSE(first.gpus_known);
     // A program that waits wakes up now and then.
-    EXPECT_FALSE(meter.look({usage_of("1", 20, 5.4)}).ranks);
-    EXPECT_TRUE(meter.look({usage_of("1", 30, 5.9)}).ranks);
-    // The sample before was not a live one, and later one of these comes in between.
-    EXPECT_FALSE(meter.look({usage_of("1", 40, 5.9, 6'400'000)}).ranks);
-    EXPECT_FALSE(meter.look({usage_of("1", 50, 5.9, 7'000'000)}).ranks);
-    EXPECT_FALSE(meter.look({usage_of("1", 51, 5.9)}).ranks);
-    EXPECT_TRUE(meter.look({usage_of("1", 60, 5.9, 7'700'000)}).ranks);
+    EXPECT_FALSE(look(meter, {usage_of("1", 20, 5.4)}).ranks);
+    EXPECT_TRUE(look(meter, {usage_of("1", 30, 5.9)}).ranks);
+    // The sample before was not a live one, and later one of the record comes in between.
+    EXPECT_FALSE(look(meter, {usage_of("1", 40, 5.9, 6'400'000)}).ranks);
+    EXPECT_FALSE(look(meter, {usage_of("1", 50, 5.9, 7'000'000)}).ranks);
+    EXPECT_FALSE(look(meter, {usage_of("1", 51, 5.9)}).ranks);
+    EXPECT_FALSE(look(meter, {usage_of("1", 51.1, 5.93, 7'050'000)}).ranks);
+    EXPECT_TRUE(look(meter, {usage_of("1", 60, 5.93, 7'750'000)}).ranks);
 }
 
-TEST(WorkMeter, LooksAtTheRanksAndWhatRunsBesideThem) {
+TEST_F(WorkMeterTest, LooksAtTheRanksAndWhatRunsBesideThem) {
     WorkMeter meter(1);
-    EXPECT_FALSE(meter.look({usage_of("2.preparation", 10, 0)}).known);
-    EXPECT_TRUE(meter.look({usage_of("2.ps", 10, 0)}).known);
-    EXPECT_TRUE(meter.look({usage_of("2.ps", 20, 10)}).ranks);
+    EXPECT_FALSE(look(meter, {usage_of("2.preparation", 10, 0)}).known);
+    EXPECT_TRUE(look(meter, {usage_of("2.ps", 10, 0)}).known);
+    EXPECT_TRUE(look(meter, {usage_of("2.ps", 20, 10)}).ranks);
 }
 
 // Breaks when work between two looks is missed: a look may have many samples.
-TEST(WorkMeter, TakesAllSamplesOfALook) {
+TEST_F(WorkMeterTest, TakesAllSamplesOfALook) {
     WorkMeter meter(1);
-    static_cast<void>(meter.look({usage_of("1", 10, 0, 0, 0)}));
+    static_cast<void>(look(meter, {usage_of("1", 10, 0, 0, 0)}));
     record::NodeUsage usage = usage_of("1", 12, 0, 0, 90);
     usage.samples.push_back(usage_of("1", 14, 0, 0, 0).samples.front());
-    EXPECT_TRUE(meter.look({usage}).gpus);
-    EXPECT_FALSE(meter.look({usage}).gpus);
-    EXPECT_TRUE(meter.look({usage_of("1", 20, 0, 0, 5)}).gpus);
-    EXPECT_FALSE(meter.look({usage_of("1", 30, 0, 0, 4)}).gpus);
+    EXPECT_TRUE(look(meter, {usage}).gpus);
+    EXPECT_FALSE(look(meter, {usage}).gpus);
+    EXPECT_TRUE(look(meter, {usage_of("1", 20, 0, 0, 5)}).gpus);
+    EXPECT_FALSE(look(meter, {usage_of("1", 30, 0, 0, 4)}).gpus);
     meter.forget();
-    EXPECT_FALSE(meter.look({usage_of("1", 40, 1000)}).ranks);
+    EXPECT_FALSE(look(meter, {usage_of("1", 40, 1000)}).ranks);
 }
 
 // Breaks when a GPU whose driver does not tell counts as idle, as those of MIG would.
-TEST(WorkMeter, DoesNotKnowAGpuThatTellsNothing) {
+TEST_F(WorkMeterTest, DoesNotKnowAGpuThatTellsNothing) {
     WorkMeter meter(1);
     record::NodeUsage usage = usage_of("1", 10, 0, 0, 50);
     usage.samples.front().gpus.front().busy.reset();
-    EXPECT_FALSE(meter.look({usage}).gpus_known);
-    EXPECT_TRUE(meter.look({usage_of("1", 20, 0, 0, 0)}).gpus_known);
+    EXPECT_FALSE(look(meter, {usage}).gpus_known);
+    record::NodeUsage other = usage_of("1", 20, 0, 0, 0);
+    other.node = "n2";
+    EXPECT_FALSE(look(meter, {usage, other}).gpus_known);
+    EXPECT_TRUE(look(meter, {usage_of("1", 20, 0, 0, 0), other}).gpus_known);
 }
 
 // Breaks when a node that no longer notes anything seems to do nothing.
-TEST(WorkMeter, DoesNotKnowANodeThatHasNoNewSample) {
+TEST_F(WorkMeterTest, DoesNotKnowANodeThatHasNoNewSample) {
     WorkMeter meter(2);
     record::NodeUsage other = usage_of("1", 10, 0);
     other.node = "n2";
-    EXPECT_TRUE(meter.look({usage_of("1", 10, 0), other}).everywhere);
-    for (int look = 0; look < 2; ++look)
-        EXPECT_TRUE(meter.look({usage_of("1", 20 + look, 0), other}).everywhere);
-    const WorkSeen without = meter.look({usage_of("1", 30, 0), other});
+    EXPECT_TRUE(look(meter, {usage_of("1", 10, 0), other}).everywhere);
+    now_ += std::chrono::seconds(59);
+    EXPECT_TRUE(look(meter, {usage_of("1", 20, 0), other}).everywhere);
+    now_ += std::chrono::seconds(1);
+    const WorkSeen without = look(meter, {usage_of("1", 30, 0), other});
     EXPECT_TRUE(without.known);
     EXPECT_FALSE(without.everywhere);
-    for (int look = 0; look < 3; ++look)
-        static_cast<void>(meter.look({usage_of("1", 30, 0), other}));
-    EXPECT_FALSE(meter.look({usage_of("1", 30, 0), other}).known);
-    EXPECT_FALSE(WorkMeter(2).look({other}).everywhere);
+    // Its ranks have ended, and the others may wait for them.
+    other.ended = true;
+    EXPECT_TRUE(look(meter, {usage_of("1", 31, 0), other}).everywhere);
+    other.ended = false;
+    now_ += std::chrono::seconds(60);
+    EXPECT_FALSE(look(meter, {usage_of("1", 31, 0), other}).known);
+    WorkMeter two(2);
+    EXPECT_FALSE(look(two, {other}).everywhere);
 }
 
 }  // namespace
