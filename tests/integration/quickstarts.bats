@@ -210,7 +210,7 @@ as_admin() {
 
 # Breaks when a command of the page fails, or prints something else than the page shows.
 @test "the page about jobs that stand still does what it says" {
-    follow stuck.md 6 2
+    follow stuck.md 10 2
 }
 
 # Breaks when a command of the page fails, or prints something else than the page shows.
