@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What an attempt does about ranks that stand still. srun is a script that prints the answers of
+// nodes, and watch.bats has the real thing.
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "attempt_of_fakes.hpp"
+#include "visit/stacks/answer.hpp"
+
+namespace batchai::run {
+
+namespace {
+
+using testing::HasSubstr;
+
+visit::JobProcess rank_in(int rank, const std::string& function) {
+    visit::JobProcess process{.process = 100 + rank, .parent = 1, .rank = rank, .is_task = true};
+    process.step = "1";
+    process.program = "python3 train.py";
+    process.kernel = {{.id = 100 + rank, .name = "python3", .state = "S"}};
+    process.python = {{.name = {}, .main = true, .frames = {{"/home/a/train.py", 8, function}}}};
+    return process;
+}
+
+class WatcherTest : public PhasesTest {
+  protected:
+    void SetUp() override {
+        PhasesTest::SetUp();
+        plan_.steps = {step_of(plan::StepKind::ranks, 3, true)};
+        plan_.watch = plan::Watch{.pattern = "step", .within = 1, .ends = true};
+        const std::string answers =
+            visit::answer_lines({"n1.invalid", {rank_in(0, "meet"), rank_in(1, "meet")}}) +
+            visit::answer_lines({"n2.invalid", {rank_in(2, "load")}});
+        append("answers", answers);
+        append("bin/srun", "#!/bin/sh\ncat '" + path("answers") + "'\n");
+        std::filesystem::permissions(path("bin/srun"), std::filesystem::perms::owner_all);
+        old_path_ = std::getenv("PATH");
+        setenv("PATH", (directory_ + "/bin:" + old_path_).c_str(), 1);
+        steps_.answer(0);  // the wire-up check
+    }
+    void TearDown() override {
+        setenv("PATH", old_path_.c_str(), 1);
+        PhasesTest::TearDown();
+    }
+    // The ranks print a line of progress, and then none until they are ended or time is up. The
+    // signal comes when they have printed it.
+    void ranks_hang(std::chrono::seconds longest, std::optional<int> signal = {}) {
+        steps_.answers.emplace_back([=, this](const StepRequest& request) {
+            append("job/attempts/1.stdout-0.txt", "step 1\n");
+            if (signal) request.pass_on(*signal);
+            const auto end = std::chrono::steady_clock::now() + longest;
+            while (std::chrono::steady_clock::now() < end && !was_ended_) {
+                request.tick();
+                was_ended_ = request.enough();
+                std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            }
+            return StepResult{.exit_code = was_ended_ ? 143 : 0, .messages = {}, .stopped_by = {}};
+        });
+    }
+
+    std::string old_path_;
+    bool was_ended_ = false;
+};
+
+}  // namespace
+
+TEST_F(WatcherTest, EndsRanksWithoutProgressAndNamesTheOneThatHoldsThemUp) {
+    ranks_hang(std::chrono::seconds(60));
+    EXPECT_EQ(attempt(), 1);
+    EXPECT_EQ(record_.ended_by, record::EndedBy::hang);
+    ASSERT_TRUE(record_.failure);
+    EXPECT_EQ(record_.failure->code, "JobHung");
+    EXPECT_EQ(record_.failure->node, "n2.invalid");
+    EXPECT_EQ(record_.failure->rank, 2);
+    EXPECT_THAT(record_.failure->first_error_line, HasSubstr(": at train.py:8 in load()"));
+    ASSERT_EQ(record_.alarms.size(), 1U);
+    EXPECT_EQ(record_.alarms[0].stacks, "stacks-1-1.txt");
+    EXPECT_THAT(text_of("logs/stacks-1-1.txt"),
+                HasSubstr("ranks 0-1 on n1.invalid: at train.py:8 in meet()"));
+}
+
+TEST_F(WatcherTest, OnlyReportsUnlessItIsToEndThem) {
+    plan_.watch->ends = false;
+    ranks_hang(std::chrono::seconds(3));
+    EXPECT_EQ(attempt(), 0);
+    EXPECT_FALSE(was_ended_);
+    ASSERT_EQ(record_.alarms.size(), 1U);
+    EXPECT_EQ(record_.alarms[0].node, "n2.invalid");
+}
+
+// Breaks when ranks are ended that write their last checkpoint.
+TEST_F(WatcherTest, DoesNotEndRanksThatHaveBeenWarned) {
+    plan_.checkpoint = plan::Checkpoint{.signal = SIGUSR1, .seconds_before = 60};
+    ranks_hang(std::chrono::seconds(3), SIGTERM);
+    EXPECT_EQ(attempt(), 0);
+    EXPECT_THAT(steps_.signalled, testing::ElementsAre(SIGUSR1));
+    EXPECT_FALSE(was_ended_);
+    EXPECT_EQ(record_.alarms.size(), 1U);
+}
+
+// Breaks when silent ranks are ended although nobody notes what they do.
+TEST_F(WatcherTest, DoesNotCallRanksSilentThatNobodyLooksAt) {
+    plan_.watch = plan::Watch{.silence = 1, .ends = true};
+    ranks_hang(std::chrono::seconds(4));
+    EXPECT_EQ(attempt(), 0);
+    EXPECT_FALSE(was_ended_);
+    EXPECT_TRUE(record_.alarms.empty());
+}
+
+// Breaks when a node that does not answer is blamed, or keeps the others from being told.
+TEST_F(WatcherTest, BlamesNobodyIfANodeDoesNotAnswer) {
+    std::filesystem::remove(path("answers"));
+    append("answers",
+           visit::answer_lines({"n1.invalid", {rank_in(0, "meet"), rank_in(1, "load")}}));
+    ranks_hang(std::chrono::seconds(60));
+    EXPECT_EQ(attempt(), 1);
+    EXPECT_EQ(record_.failure->node, "");
+    EXPECT_THAT(record_.failure->first_error_line, HasSubstr("n2.invalid: has not answered"));
+    EXPECT_THAT(record_.failure->first_error_line, HasSubstr("rank 1 on n1.invalid: at train.py"));
+}
+
+}  // namespace batchai::run
