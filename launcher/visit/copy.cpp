@@ -32,6 +32,8 @@ namespace batchai::visit {
 
 namespace {
 
+using run::PipedStep;
+
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
@@ -287,8 +289,7 @@ class CopyProgress {
 constexpr int interrupted = 130;
 
 // Waits until the descriptor is ready. Returns false if a signal has come first.
-bool wait_for(run::PipedStep& step, const base::HeldSignals& signals, int descriptor,
-              short events) {
+bool wait_for(PipedStep& step, const base::HeldSignals& signals, int descriptor, short events) {
     while (true) {
         std::array<pollfd, 3> waiting{{{descriptor, events, 0},
                                        {signals.descriptor(), POLLIN, 0},
@@ -300,8 +301,8 @@ bool wait_for(run::PipedStep& step, const base::HeldSignals& signals, int descri
     }
 }
 
-base::Result<run::PipedStep> start_copy(const RunningJob& running, const CopyWish& wish,
-                                        std::string_view script, base::Arguments first_arguments) {
+base::Result<PipedStep> start_copy(const RunningJob& running, const CopyWish& wish,
+                                   std::string_view script, base::Arguments first_arguments) {
     // Writing to a step that has ended is an error, not the end of this program.
     std::signal(SIGPIPE, SIG_IGN);
     const std::string text =
@@ -310,12 +311,12 @@ base::Result<run::PipedStep> start_copy(const RunningJob& running, const CopyWis
     command.insert(command.end(), first_arguments.begin(), first_arguments.end());
     const auto texts = texts_of(wish.there);
     command.insert(command.end(), texts.begin(), texts.end());
-    return run::PipedStep::start(run::piped_arguments({.job_id = running.slurm_id,
-                                                       .nodes = {wish.place.node},
-                                                       .name = "batchai-cp",
-                                                       .prompt = false,
-                                                       .command = std::move(command)}),
-                                 visit_environment(running, wish.place.as_rank));
+    return PipedStep::start(run::piped_arguments({.job_id = running.slurm_id,
+                                                  .nodes = {wish.place.node},
+                                                  .name = "batchai-cp",
+                                                  .prompt = false,
+                                                  .command = std::move(command)}),
+                            visit_environment(running, wish.place.as_rank));
 }
 
 std::string shown_path(const NodePath& path) {
@@ -331,7 +332,7 @@ struct Announced {
 };
 
 // Reads up to the announcement. Returns nothing if the step ends or a signal comes first.
-std::optional<Announced> announced(run::PipedStep& step, const base::HeldSignals& signals) {
+std::optional<Announced> announced(PipedStep& step, const base::HeldSignals& signals) {
     constexpr std::size_t longest = 65536;
     std::string text;
     while (text.size() < longest) {

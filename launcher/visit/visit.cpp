@@ -9,17 +9,14 @@
 #include <string_view>
 #include <utility>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <poll.h>
-#include <unistd.h>
 
 #include "base/text.hpp"
-#include "base/utf8.hpp"
 #include "cli/output/terminal.hpp"
 #include "record/rank_logs.hpp"
 #include "record/step_variables.hpp"
+#include "run/srun/srun_arguments.hpp"
 #include "slurm/this_job.hpp"
 #include "spank/protocol.h"
 
@@ -225,7 +222,6 @@ class PassedOnSignals {
 };
 
 constexpr std::chrono::seconds look_at_job{1};
-constexpr const char* no_srun = "is Slurm's client package installed on this host?";
 
 }  // namespace
 
@@ -237,7 +233,7 @@ base::Result<int> run_in_foreground(base::Arguments arguments, base::Environment
     base::Child srun = TRY(base::Child::start({.arguments = std::move(arguments),
                                                .environment = std::move(environment),
                                                .signals = base::Signals::inherited,
-                                               .missing_hint = no_srun}));
+                                               .missing_hint = run::no_srun_hint}));
     foreground_process = srun.process();
     bool told = false;
     while (true) {

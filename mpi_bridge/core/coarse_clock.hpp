@@ -6,8 +6,8 @@
 
 namespace mpi_bridge {
 
-// Measures a time to within some milliseconds, at a tenth of what the steady clock costs. The error
-// of a sum of many times is small, because it is as often too long as too short.
+// Measures a time to within some milliseconds, at a quarter of what the steady clock costs. The
+// error of a sum of many times is small, because each is as often too long as too short.
 class CoarseClock {
   public:
     CoarseClock() : start_(now()) {}

@@ -364,14 +364,9 @@ Failure check_module_name(std::string_view text) {
                R"(write it as `module avail` shows it, such as "cuda/12.4")", Fault::bad_name);
 }
 
-Failure check_metric_pattern(std::string_view text) {
-    const auto pattern = MetricPattern::compile(text);
-    if (!pattern) return bad(pattern.error().what, pattern.error().hint);
-    return std::nullopt;
-}
-
-Failure check_line_pattern(std::string_view text) {
-    const auto pattern = LinePattern::compile(text);
+template <typename Pattern>
+Failure check_pattern(std::string_view text) {
+    const auto pattern = Pattern::compile(text);
     if (!pattern) return bad(pattern.error().what, pattern.error().hint);
     return std::nullopt;
 }
@@ -419,9 +414,9 @@ std::optional<CheckFailure> check_text(Check check, std::string_view text) {
         case Check::module_name:
             return check_module_name(text);
         case Check::metric_pattern:
-            return check_metric_pattern(text);
+            return check_pattern<MetricPattern>(text);
         case Check::line_pattern:
-            return check_line_pattern(text);
+            return check_pattern<LinePattern>(text);
         case Check::none:
         case Check::anything:
         case Check::relative_mount_path:

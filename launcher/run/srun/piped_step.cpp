@@ -12,6 +12,7 @@
 
 #include "base/text.hpp"
 #include "base/utf8.hpp"
+#include "run/srun/srun_arguments.hpp"
 
 namespace batchai::run {
 
@@ -20,7 +21,6 @@ namespace {
 constexpr std::chrono::seconds end_of_input{5};
 constexpr std::size_t kept_messages = 8192;
 constexpr int pipe_bytes = 1 << 20;
-constexpr const char* no_srun = "is Slurm's client package installed on this host?";
 
 }  // namespace
 
@@ -40,7 +40,7 @@ base::Result<PipedStep> PipedStep::start(base::Arguments arguments, base::Enviro
                                 .own_group = true,
                                 .ends_with_us = true,
                                 .signals = base::Signals::unblocked_all_default,
-                                .missing_hint = no_srun}));
+                                .missing_hint = no_srun_hint}));
     return PipedStep(std::move(srun), std::move(input.write_end), std::move(output.read_end),
                      std::move(messages.read_end));
 }

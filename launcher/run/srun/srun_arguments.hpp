@@ -76,6 +76,9 @@ struct Visit {
 // command's.
 [[nodiscard]] base::Arguments visit_arguments(const Visit& visit);
 
+// What to do where a command of the user's finds no srun.
+inline constexpr const char* no_srun_hint = "is Slurm's client package installed on this host?";
+
 // A step of one task on each node whose standard input and output carry bytes unchanged. It gets no
 // devices. What several tasks print comes mixed, but short lines stay whole.
 struct PipedWish {
