@@ -14,7 +14,7 @@
 
 #include "plan/plan_file.hpp"
 #include "record/usage.hpp"
-#include "run/again/elastic.hpp"
+#include "run/again/rank_restarts.hpp"
 #include "run/again/queue_again.hpp"
 #include "run/blame/outside.hpp"
 #include "run/notify/webhook.hpp"
@@ -91,7 +91,7 @@ Ending too_late_for(std::string_view phase) {
 }
 
 std::optional<Ending> until_the_ranks_end(Context& context, Journal& journal, SlurmCalls slurm) {
-    ElasticStarts elastic(context, journal, std::move(slurm));
+    RankRestarts restarts(context, journal, std::move(slurm));
     const auto* const first_of_a_start =
         std::find_if(phase_rows.begin(), phase_rows.end(),
                      [](const PhaseRow& row) { return row.when == When::each_start; });
@@ -101,12 +101,12 @@ std::optional<Ending> until_the_ranks_end(Context& context, Journal& journal, Sl
             if (context.plan.checkpoint && context.steps.end_is_near())
                 return too_late_for(phase->name);
             // The watch reads the record, which exists once the first phase has begun.
-            if (phase != phase_rows.begin()) elastic.watch_first_node();
+            if (phase != phase_rows.begin()) restarts.watch_first_node();
             ending = carry_out(*phase, context, journal);
         }
         if (!ending)
             ++phase;
-        else if (ending->may_start_again && elastic.start_again(*ending))
+        else if (ending->may_start_again && restarts.start_again(*ending))
             phase = first_of_a_start;
         else
             return ending;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include "run/again/elastic.hpp"
+#include "run/again/rank_restarts.hpp"
 #include "run/context.hpp"
 
 // `batchai run`, which carries out the plan of a job on the nodes that Slurm has given it.

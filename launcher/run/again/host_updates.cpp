@@ -36,11 +36,8 @@ void warn(const Context& context, const std::string& line) {
 
 }  // namespace
 
-HostUpdates::HostUpdates(const Context& context, int least_nodes, bool leaves_drained, Ask ask)
-    : context_(context), ask_(std::move(ask)) {
-    hosts_.granted = context.granted.nodes;
-    hosts_.least = least_nodes;
-    hosts_.leaves_drained = leaves_drained;
+HostUpdates::HostUpdates(const Context& context, Hosts& hosts, Ask ask)
+    : context_(context), ask_(std::move(ask)), hosts_(hosts) {
     record::forget_resize_request(context.files());
 }
 

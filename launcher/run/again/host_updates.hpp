@@ -32,7 +32,8 @@ class HostUpdates {
 
     // Drops a request that an earlier run in the same allocation has left. `ask` must answer within
     // a few seconds or give up.
-    HostUpdates(const Context& context, int least_nodes, bool leaves_drained, Ask ask);
+    // `hosts`, which others change only between two starts of the ranks, must outlive this object.
+    HostUpdates(const Context& context, Hosts& hosts, Ask ask);
 
     // Must be called before the ranks of each start.
     void begin(Clock::time_point now = Clock::now());
@@ -42,8 +43,6 @@ class HostUpdates {
     // told. Meaningful once their step has ended.
     [[nodiscard]] bool ranks_have_left() const;
 
-    // Returns what is known about the nodes for the next start.
-    [[nodiscard]] Hosts& hosts() { return hosts_; }
     // Returns the reason that the ranks of this start were told.
     [[nodiscard]] const std::string& told() const { return told_; }
 
@@ -57,7 +56,7 @@ class HostUpdates {
 
     const Context& context_;
     Ask ask_;
-    Hosts hosts_;
+    Hosts& hosts_;
     std::string told_;             // empty: nothing yet
     Clock::time_point next_look_;  // for a request of the user
     Clock::time_point next_question_;

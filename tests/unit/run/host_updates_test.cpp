@@ -46,7 +46,8 @@ class HostUpdatesTest : public ScratchTest {
                                  .elastic = plan::Elastic{.least_nodes = 1},
                                  .ports = {},
                                  .place = place_on({"n1.invalid", "n2.invalid"})});
-        updates_.emplace(*context_, 1, false, [this]() -> base::Result<SlurmsView> {
+        hosts_.granted = granted_.nodes;
+        updates_.emplace(*context_, hosts_, [this]() -> base::Result<SlurmsView> {
             ++questions_;
             if (!answers_) return base::fail("no answer");
             return view_;
@@ -74,6 +75,7 @@ class HostUpdatesTest : public ScratchTest {
     SlurmsView view_;
     bool answers_ = true;
     int questions_ = 0;
+    Hosts hosts_;
     std::optional<HostUpdates> updates_;
     HostUpdates::Clock::time_point now_{};
 };
@@ -140,7 +142,7 @@ TEST_F(HostUpdatesTest, ARequestOfTheUserIsTakenOnce) {
     updates_->begin(now_);
     wait(seconds(1));
     EXPECT_THAT(announced(), HasSubstr("removed"));
-    EXPECT_EQ(updates_->hosts().wanted, 1);
+    EXPECT_EQ(hosts_.wanted, 1);
     EXPECT_EQ(updates_->told(), "n2.invalid, n3.invalid leave");
     EXPECT_FALSE(std::filesystem::exists(path("job/resize.json")));
     EXPECT_FALSE(std::filesystem::exists(path("job/resize.json.taken")));
@@ -156,7 +158,7 @@ TEST_F(HostUpdatesTest, ANodeThatIsLeftOutIsGivenBackAtTheUsersWish) {
 }
 
 TEST_F(HostUpdatesTest, TheRanksStayUntilEnoughNodesAreThere) {
-    updates_->hosts().least = 2;
+    hosts_.least = 2;
     view_.nodes[1].flags = view_.nodes[2].flags = {slurm::NodeFlag::not_responding};
     updates_->begin(now_);
     ASSERT_TRUE(record::write_resize_request(context_->files(), {.attempt = 1, .nodes = 2}));
@@ -169,7 +171,8 @@ TEST_F(HostUpdatesTest, TheRanksStayUntilEnoughNodesAreThere) {
 
 TEST_F(HostUpdatesTest, ARequestOfAnEarlierRunIsDropped) {
     ASSERT_TRUE(record::write_resize_request(context_->files(), {.attempt = 1, .nodes = 1}));
-    HostUpdates(*context_, 1, false, [] { return base::fail("no answer"); });
+    Hosts hosts{.granted = granted_.nodes, .place = {}, .unfit = {}, .wanted = {}};
+    HostUpdates(*context_, hosts, [] { return base::fail("no answer"); });
     EXPECT_FALSE(std::filesystem::exists(path("job/resize.json")));
 }
 
@@ -182,7 +185,7 @@ TEST_F(HostUpdatesTest, ASilentControllerIsAskedLessOften) {
 }
 
 TEST_F(HostUpdatesTest, ARequestThatCannotBeMetChangesNothing) {
-    updates_->hosts().least = 2;
+    hosts_.least = 2;
     updates_->begin(now_);
     // For another attempt, for too few nodes, and damaged.
     ASSERT_TRUE(record::write_resize_request(context_->files(), {.attempt = 2, .nodes = 2}));
@@ -191,7 +194,7 @@ TEST_F(HostUpdatesTest, ARequestThatCannotBeMetChangesNothing) {
     wait(seconds(1));
     append("job/resize.json", "{");
     wait(seconds(1));
-    EXPECT_EQ(updates_->hosts().wanted, std::nullopt);
+    EXPECT_EQ(hosts_.wanted, std::nullopt);
     EXPECT_EQ(announced(), "");
     EXPECT_FALSE(std::filesystem::exists(path("job/resize.json")));
 }

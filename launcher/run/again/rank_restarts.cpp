@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "run/again/elastic.hpp"
+#include "run/again/rank_restarts.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -55,19 +55,24 @@ SlurmCalls slurm_calls(const slurm::ThisJob& granted) {
         .pause = [](std::chrono::seconds time) { std::this_thread::sleep_for(time); }};
 }
 
-ElasticStarts::ElasticStarts(Context& context, Journal& journal, SlurmCalls slurm)
+RankRestarts::RankRestarts(Context& context, Journal& journal, SlurmCalls slurm)
     : context_(context), journal_(journal), slurm_(std::move(slurm)) {
     if (!context.elastic) return;
-    updates_.emplace(context, context.elastic->least_nodes, context.elastic->leaves_drained,
-                     [this] { return slurm_.look(answer_while_ranks_run); });
+    hosts_ = {.granted = context.granted.nodes,
+              .place = context.place.nodes,
+              .unfit = {},
+              .wanted = {},
+              .least = context.elastic->least_nodes,
+              .leaves_drained = context.elastic->leaves_drained};
+    updates_.emplace(context, hosts_, [this] { return slurm_.look(answer_while_ranks_run); });
     context.host_updates = &*updates_;
 }
 
-ElasticStarts::~ElasticStarts() {
+RankRestarts::~RankRestarts() {
     context_.host_updates = nullptr;
 }
 
-void ElasticStarts::watch_first_node() {
+void RankRestarts::watch_first_node() {
     const auto& nodes = context_.place.nodes;
     if (!context_.elastic || nodes.size() < 2 || (watch_ && watch_->runs())) return;
     std::error_code error;
@@ -92,31 +97,30 @@ void ElasticStarts::watch_first_node() {
                             step.error().text());
 }
 
-void ElasticStarts::note_bad_gpu(const record::Failure& failure) {
+void RankRestarts::note_bad_gpu(const record::Failure& failure) {
     if (failure.code != gpu_check_failed) return;
     const bool is_first = failure.node == context_.granted.nodes.front();
     // At a restart, ranks that were killed may still hold a GPU.
     const bool is_sure = context_.place.restarts == 0 || !suspects_.insert(failure.node).second;
-    if (is_sure && !is_first) updates_->hosts().unfit.insert(failure.node);
+    if (is_sure && !is_first) hosts_.unfit.insert(failure.node);
 }
 
-bool ElasticStarts::is_stopped() {
+bool RankRestarts::is_stopped() {
     if (!stopped_by_) stopped_by_ = context_.steps.stopped_by();
     return stopped_by_.has_value();
 }
 
-base::Result<SlurmsView> ElasticStarts::look(bool patient) {
+base::Result<SlurmsView> RankRestarts::look(bool patient) {
     for (int looks = 1;; ++looks) {
         auto view = slurm_.look(answer_between_starts);
         const bool enough =
-            view && static_cast<int>(decide(updates_->hosts(), *view).nodes.size()) >=
-                        updates_->hosts().least;
+            view && static_cast<int>(decide(hosts_, *view).nodes.size()) >= hosts_.least;
         if (enough || !patient || looks == most_looks || is_stopped()) return view;
         slurm_.pause(between_looks);
     }
 }
 
-void ElasticStarts::clean_up(const Nodes& nodes) {
+void RankRestarts::clean_up(const Nodes& nodes) {
     // Slurm runs no epilog on these nodes.
     const auto cleaned =
         context_.steps.run({.arguments = clean_up_arguments(program_on_nodes("batchai-node"),
@@ -130,18 +134,17 @@ void ElasticStarts::clean_up(const Nodes& nodes) {
                                         cleaned ? cleaned->messages : cleaned.error().text()));
 }
 
-Nodes ElasticStarts::settle(const SlurmsView& view) {
-    Hosts& hosts = updates_->hosts();
-    const Decision decision = decide(hosts, view);
-    hosts.wanted.reset();
+Nodes RankRestarts::settle(const SlurmsView& view) {
+    const Decision decision = decide(hosts_, view);
+    hosts_.wanted.reset();
     const Nodes& leaving = decision.give_back;
-    if (leaving.empty() || static_cast<int>(decision.nodes.size()) < hosts.least || is_stopped())
+    if (leaving.empty() || static_cast<int>(decision.nodes.size()) < hosts_.least || is_stopped())
         return decision.nodes;
     if (contains(leaving, node_of_watch_)) watch_.reset();
     // A node that cannot start tasks would hold up the clean-up of the others. A node that was
     // cleaned up has nothing of the job's preparation left, so no ranks may start there again.
     const Nodes reachable = survivors(leaving, view);
-    hosts.unfit.insert(leaving.begin(), leaving.end());
+    hosts_.unfit.insert(leaving.begin(), leaving.end());
     if (!reachable.empty()) clean_up(reachable);
     if (is_stopped()) return decision.nodes;
     // Slurm may have taken nodes from the job during the clean-up.
@@ -158,10 +161,10 @@ Nodes ElasticStarts::settle(const SlurmsView& view) {
     else
         context_.log.master(fmt::format("{} cannot be given back to Slurm: {}", listed(leaving),
                                         given.error().text()));
-    return now ? without(decide(hosts, *now).nodes, leaving) : decision.nodes;
+    return now ? without(decide(hosts_, *now).nodes, leaving) : decision.nodes;
 }
 
-bool ElasticStarts::start_again(Ending& ending) {
+bool RankRestarts::start_again(Ending& ending) {
     if (!context_.elastic || !context_.main_step()->pmix) return false;
     const record::Failure failure = ending.failure;
     const auto refuse = [&](const std::string& why) {
@@ -200,7 +203,7 @@ bool ElasticStarts::start_again(Ending& ending) {
                                       plan::elastic_restarts_variable));
         note_bad_gpu(failure);
     }
-    if (!view) updates_->hosts().wanted.reset();
+    if (!view) hosts_.wanted.reset();
     Nodes nodes = view ? settle(*view) : context_.place.nodes;
     if (stopped()) return false;
     if (static_cast<int>(nodes.size()) < elastic.least_nodes)

@@ -17,7 +17,7 @@
 // What an elastic job does when some of its nodes are lost, are given back to Slurm, or return.
 namespace batchai::run {
 
-// What ElasticStarts needs of Slurm. Tests replace it.
+// What RankRestarts needs of Slurm. Tests replace it.
 struct SlurmCalls {
     // `deadline` is for each of the commands that it takes.
     std::function<base::Result<SlurmsView>(std::chrono::seconds deadline)> look;
@@ -29,13 +29,13 @@ struct SlurmCalls {
 
 // Starts the ranks of an elastic job again when they fail or when the nodes of the job change. Does
 // nothing for any other job.
-class ElasticStarts {
+class RankRestarts {
   public:
     // `context` gets a pointer to this object's HostUpdates until the object is destroyed.
-    ElasticStarts(Context& context, Journal& journal, SlurmCalls slurm);
-    ~ElasticStarts();
-    ElasticStarts(const ElasticStarts&) = delete;
-    ElasticStarts& operator=(const ElasticStarts&) = delete;
+    RankRestarts(Context& context, Journal& journal, SlurmCalls slurm);
+    ~RankRestarts();
+    RankRestarts(const RankRestarts&) = delete;
+    RankRestarts& operator=(const RankRestarts&) = delete;
 
     // Starts a step on another node of the job, unless that step is still running. The step has the
     // job queued again if the job's first node is lost. The call is cheap while the step runs.
@@ -60,6 +60,7 @@ class ElasticStarts {
     Journal& journal_;
     SlurmCalls slurm_;
     std::optional<int> stopped_by_;
+    Hosts hosts_;
     std::optional<HostUpdates> updates_;
     std::optional<BackgroundStep> watch_;
     std::string node_of_watch_;
