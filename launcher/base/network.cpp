@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "base/network.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstddef>
+#include <utility>
 
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 namespace batchai::base {
@@ -51,6 +56,61 @@ std::string address_of(const std::string& node) {
 std::string host_and_port(const std::string& address, int port) {
     const bool is_ipv6 = address.find(':') != std::string::npos;
     return (is_ipv6 ? '[' + address + ']' : address) + ':' + std::to_string(port);
+}
+
+namespace {
+
+// Begins to connect. The descriptor is invalid if it is known already that nobody listens.
+FileDescriptor begin_to_connect(const Endpoint& endpoint) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = AI_NUMERICSERV;
+    addrinfo* found = nullptr;
+    if (getaddrinfo(endpoint.address.c_str(), std::to_string(endpoint.port).c_str(), &hints,
+                    &found) != 0 ||
+        found == nullptr)
+        return {};
+    FileDescriptor socket(
+        ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const bool begun =
+        socket.valid() &&
+        (connect(socket.get(), found->ai_addr, found->ai_addrlen) == 0 || errno == EINPROGRESS);
+    freeaddrinfo(found);
+    return begun ? std::move(socket) : FileDescriptor();
+}
+
+bool is_connected(int socket) {
+    int error = 0;
+    socklen_t length = sizeof error;
+    return getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error == 0;
+}
+
+}  // namespace
+
+std::vector<bool> listens_at(const std::vector<Endpoint>& endpoints,
+                             std::chrono::milliseconds patience) {
+    using Clock = std::chrono::steady_clock;
+    std::vector<FileDescriptor> sockets;
+    std::vector<pollfd> waiting;
+    for (const Endpoint& endpoint : endpoints) {
+        sockets.push_back(begin_to_connect(endpoint));
+        waiting.push_back({sockets.back().get(), POLLOUT, 0});
+    }
+    std::vector<bool> found(endpoints.size());
+    const auto end = Clock::now() + patience;
+    const auto is_open = [](const pollfd& one) { return one.fd >= 0; };
+    while (std::any_of(waiting.begin(), waiting.end(), is_open)) {
+        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+        if (left.count() <= 0 ||
+            ::poll(waiting.data(), waiting.size(), static_cast<int>(left.count())) < 0)
+            break;
+        for (std::size_t i = 0; i < waiting.size(); ++i) {
+            if (waiting[i].revents == 0) continue;
+            found[i] = is_connected(waiting[i].fd);
+            waiting[i].fd = -1;  // poll() leaves it out
+        }
+    }
+    return found;
 }
 
 std::optional<ReservedPort> ReservedPort::reserve() {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/file.hpp"
 
@@ -15,6 +17,19 @@ namespace batchai::base {
 
 // Returns "ADDRESS:PORT", with brackets around an IPv6 address.
 [[nodiscard]] std::string host_and_port(const std::string& address, int port);
+
+// Where a program listens.
+struct Endpoint {
+    std::string address;  // or a name
+    int port = 0;
+
+    bool operator==(const Endpoint&) const = default;
+};
+
+// Connects to all of them at once, for at most `patience`, and sends nothing. Returns for each
+// whether somebody listens there.
+[[nodiscard]] std::vector<bool> listens_at(const std::vector<Endpoint>& endpoints,
+                                           std::chrono::milliseconds patience);
 
 // A TCP port that stays ours as long as the object exists. Its socket is bound with SO_REUSEADDR
 // but does not listen. So a rank on this node can still bind the port with SO_REUSEADDR and listen,

@@ -49,7 +49,7 @@ Holds holds_of(const store::Cluster& cluster, const std::vector<status::JobView>
             status->state != slurm::JobState::pending)
             continue;
         const std::string& id = job_view.job.slurm_job_id;
-        if (job_view.job.node_count > limit) {
+        if (job_view.job.all_nodes() > limit) {
             // A job that its user holds stays the user's to release.
             const bool by_user = status->reason.starts_with("JobHeld") && !is_held(cluster, id);
             if (!by_user) out.hold.push_back(id);

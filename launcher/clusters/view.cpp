@@ -33,7 +33,7 @@ bool ranks_run(const std::optional<record::Attempt>& attempt) {
 void add_tasks(const status::JobView& job_view, ClusterLoad& load) {
     for (const status::TaskView& task : job_view.tasks) {
         if (task.ended()) continue;
-        load.wanted_nodes += job_view.job.node_count;
+        load.wanted_nodes += job_view.job.all_nodes();
         const auto& slurm = task.evidence.slurm;
         if (task.state != slurm::ExecutionState::queued && slurm && !slurm->nodes.empty())
             load.jobs.push_back({slurm->nodes, !ranks_run(task.attempt)});
@@ -51,7 +51,7 @@ ClusterLoad load_of(const store::ClusterKey& cluster,
             add_tasks(job_view, load);
             continue;
         }
-        load.wanted_nodes += job_view.job.node_count;
+        load.wanted_nodes += job_view.job.all_nodes();
         if (job_view.state != slurm::ExecutionState::queued && job_view.evidence.slurm &&
             !job_view.evidence.slurm->nodes.empty()) {
             load.jobs.push_back({job_view.evidence.slurm->nodes, !ranks_run(job_view.attempt)});

@@ -338,6 +338,7 @@ struct RetrySettings {
     std::vector<std::string> on;  // causes, and exit codes of the job
     int max = 3;
     bool exclude_failed_nodes = false;
+    bool in_allocation = true;
     std::optional<std::string> progress_directory;  // stopWithoutProgress.directory
     int attempts_without_progress = 2;              // stopWithoutProgress.attempts
     bool operator==(const RetrySettings&) const = default;
@@ -489,6 +490,7 @@ struct JobSpec {
     SchedulingPriority scheduling_priority = SchedulingPriority::normal;
     std::optional<std::string> cluster_id;  // a name or an ARM id
     int node_count = 1;
+    std::optional<int> spare_nodes;
     MountVolumes mount_volumes;
     std::optional<ContainerSettings> container_settings;
     Toolkit toolkit;

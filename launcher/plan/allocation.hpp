@@ -62,7 +62,8 @@ struct SlurmOption {
 
 // What the job asks of Slurm. Zero means that it does not ask for this.
 struct Allocation {
-    int nodes = 1;
+    int nodes = 1;               // on which the ranks run
+    int spare_nodes = 0;         // besides; each waits to take the place of one of the others
     int processes = 1;           // ranks on all nodes together
     int processes_per_node = 1;  // at most, on any node
     int cpus_per_process = 0;
@@ -74,8 +75,11 @@ struct Allocation {
 
     bool operator==(const Allocation&) const = default;
 
+    [[nodiscard]] int all_nodes() const { return nodes + spare_nodes; }
+
     static constexpr auto fields(auto field) {
         return std::tuple{field("nodes", &Allocation::nodes).within(1),
+                          field("spareNodes", &Allocation::spare_nodes).within(0).or_missing(),
                           field("processes", &Allocation::processes).within(1),
                           field("processesPerNode", &Allocation::processes_per_node).within(1),
                           field("cpusPerProcess", &Allocation::cpus_per_process).within(0),

@@ -176,7 +176,7 @@ std::vector<SlurmOption> chosen_options(const Planning& planning, const site::Vm
 
 void check_node_limit(Planning& planning) {
     const auto& cluster = planning.inputs.cluster;
-    const int nodes = planning.spec.node_count;
+    const int nodes = planning.spec.node_count + planning.spec.spare_nodes.value_or(0);
     if (!cluster || !cluster->node_limit || nodes <= *cluster->node_limit) return;
     const Identity& identity = planning.inputs.identity;
     planning.findings.add(
@@ -192,6 +192,7 @@ void plan_processes(Planning& planning, const site::VmSize* size) {
     Allocation& allocation = planning.plan.allocation;
     const ProcessCount count = process_count(planning.spec.toolkit);
     allocation.nodes = planning.spec.node_count;
+    allocation.spare_nodes = planning.spec.spare_nodes.value_or(0);
     allocation.processes = count.wanted.value_or(allocation.nodes);
     const bool custom = std::holds_alternative<job::CustomToolkitSettings>(planning.spec.toolkit);
     // The user's own launcher decides how many processes it starts. The processes counted here are

@@ -45,12 +45,14 @@ void check_limits(Planning& planning, std::string_view vm_size) {
     const std::string& user = planning.inputs.user_name;
     const auto limits = site::limits_for(planning.site.policy, user, vm_size);
     const Allocation& allocation = planning.plan.allocation;
-    if (limits.nodes && allocation.nodes > *limits.nodes)
+    if (limits.nodes && allocation.all_nodes() > *limits.nodes)
         planning.findings.add(
             Finding::against_policy, node_count_pointer,
             fmt::format("the job asks for {} nodes{}; this site lets {} use at most {} in a job",
-                        allocation.nodes, of_size(vm_size), user, *limits.nodes),
-            fmt::format("lower \"nodeCount\" to {}, or ask the admin", *limits.nodes));
+                        allocation.all_nodes(), of_size(vm_size), user, *limits.nodes),
+            allocation.spare_nodes > 0
+                ? std::string("lower \"nodeCount\" or \"spareNodes\", or ask the admin")
+                : fmt::format("lower \"nodeCount\" to {}, or ask the admin", *limits.nodes));
     const auto minutes = allocation.time_limit.count();
     if (limits.minutes && minutes > *limits.minutes)
         planning.findings.add(

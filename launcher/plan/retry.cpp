@@ -99,6 +99,7 @@ void plan_retry(Planning& planning) {
     retry.on = wanted.on;
     retry.max = wanted.max;
     retry.exclude_failed_nodes = wanted.exclude_failed_nodes;
+    retry.in_allocation = wanted.in_allocation;
     retry.attempts_without_progress = wanted.attempts_without_progress;
     if (wanted.progress_directory)
         retry.progress_directory = progress_directory(planning, *wanted.progress_directory);

@@ -141,12 +141,14 @@ std::vector<SlurmOption> allocation_options(const Plan& plan) {
     const Allocation& allocation = plan.allocation;
     std::vector<SlurmOption> options{
         {.name = "nodes",
-         .value = std::to_string(allocation.nodes),
+         .value = std::to_string(allocation.all_nodes()),
          .origin = Origin::job_file,
          .must_agree = true,
-         .key = "nodeCount"},
+         .key = allocation.spare_nodes > 0 ? "nodeCount and spareNodes" : "nodeCount"},
         {.name = "ntasks",
-         .value = std::to_string(allocation.processes),
+         // With fewer tasks than nodes, Slurm would give the job fewer nodes.
+         .value = std::to_string(allocation.processes +
+                                 allocation.spare_nodes * allocation.processes_per_node),
          .origin = Origin::job_file,
          .must_agree = true,
          .key = process_count_key(plan)},
@@ -177,11 +179,12 @@ std::vector<SlurmOption> allocation_options(const Plan& plan) {
     put(options, {.name = "requeue", .value = {}});
     // The loss of a node then ends the step on that node, but not the job.
     const auto elastic = elastic_of(plan.environment, allocation.nodes);
-    if (elastic && *elastic)
+    const bool is_elastic = elastic && *elastic;
+    if (is_elastic || allocation.spare_nodes > 0)
         put(options, {.name = "no-kill",
                       .value = {},
                       .origin = Origin::job_file,
-                      .key = elastic_nodes_variable});
+                      .key = is_elastic ? elastic_nodes_variable : "spareNodes"});
     if (plan.checkpoint)
         put(options,
             {.name = "signal",
@@ -212,7 +215,10 @@ base::Result<std::vector<SlurmOption>> options_at_door(const Plan& plan, Door do
         return base::fail("the job file has a sweep, whose points are the tasks of an array job",
                           file, "submit it with `batchai job create` or sbatch",
                           base::ExitCode::usage);
-    std::vector<SlurmOption> options = allocation_options(plan);
+    Plan asking = plan;
+    // srun starts a rank on each node, and ends with them: nobody could start them on another one.
+    if (door == Door::srun) asking.allocation.spare_nodes = 0;
+    std::vector<SlurmOption> options = allocation_options(asking);
     if (door == Door::srun && !plan.mpi.empty())
         put(options, {.name = "mpi", .value = plan.mpi, .origin = Origin::site});
     std::vector<SlurmOption> out;

@@ -242,7 +242,7 @@ void plan_steps(Planning& planning) {
     Plan& plan = planning.plan;
     if (const auto& command = planning.spec.job_preparation) {
         planning.refuse_too_long(command->size(), "/properties/jobPreparation/commandLine");
-        plan.steps.push_back(preparation(*command, plan.allocation.nodes));
+        plan.steps.push_back(preparation(*command, plan.allocation.all_nodes()));
     }
     if (auto step = std::visit(StepMaker{planning}, planning.spec.toolkit))
         plan.steps.push_back(std::move(*step));

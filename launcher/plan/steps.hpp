@@ -146,6 +146,7 @@ struct Retry {
     std::vector<std::string> on;  // words of job::retry_causes, and exit codes: "75", "130-140"
     int max = 3;                  // how often, at most
     bool exclude_failed_nodes = false;
+    bool in_allocation = false;  // the ranks start again at once where they are, if they can
     // Host path in which the job makes progress; empty: nobody looks.
     std::string progress_directory;
     int attempts_without_progress = 2;
@@ -154,8 +155,10 @@ struct Retry {
 
     static constexpr auto fields(auto field) {
         return std::tuple{
-            field("on", &Retry::on), field("max", &Retry::max).within(1),
+            field("on", &Retry::on),
+            field("max", &Retry::max).within(1),
             field("excludeFailedNodes", &Retry::exclude_failed_nodes),
+            field("inAllocation", &Retry::in_allocation).or_missing(),
             field("progressDirectory", &Retry::progress_directory),
             field("attemptsWithoutProgress", &Retry::attempts_without_progress).within(1)};
     }

@@ -14,8 +14,8 @@
 
 #include "plan/plan_file.hpp"
 #include "record/usage.hpp"
-#include "run/again/rank_restarts.hpp"
 #include "run/again/queue_again.hpp"
+#include "run/again/rank_restarts.hpp"
 #include "run/blame/outside.hpp"
 #include "run/notify/webhook.hpp"
 #include "run/phases/phase.hpp"
@@ -37,7 +37,7 @@ namespace {
 
 enum class When {
     once,
-    each_start,  // again at each start of an elastic job's ranks
+    each_start,  // again whenever the ranks start again in the allocation
     at_the_end,  // once, however the attempt has ended
 };
 
@@ -90,8 +90,9 @@ Ending too_late_for(std::string_view phase) {
         .by = record::EndedBy::time_limit};
 }
 
-std::optional<Ending> until_the_ranks_end(Context& context, Journal& journal, SlurmCalls slurm) {
-    RankRestarts restarts(context, journal, std::move(slurm));
+std::optional<Ending> until_the_ranks_end(Context& context, Journal& journal, QueueAgain& again,
+                                          SlurmCalls slurm) {
+    RankRestarts restarts(context, journal, again, std::move(slurm));
     const auto* const first_of_a_start =
         std::find_if(phase_rows.begin(), phase_rows.end(),
                      [](const PhaseRow& row) { return row.when == When::each_start; });
@@ -106,7 +107,7 @@ std::optional<Ending> until_the_ranks_end(Context& context, Journal& journal, Sl
         }
         if (!ending)
             ++phase;
-        else if (ending->may_start_again && restarts.start_again(*ending))
+        else if (phase->when == When::each_start && restarts.start_again(*ending))
             phase = first_of_a_start;
         else
             return ending;
@@ -127,7 +128,7 @@ int run_attempt(Context& context, Journal& journal, const slurm::Client& slurm, 
     context.alarmed = [&](record::Alarm alarm) { journal.alarmed(std::move(alarm)); };
     auto ending = again.why_not_run();
     const bool may_run = !ending;
-    if (may_run) ending = until_the_ranks_end(context, journal, std::move(calls));
+    if (may_run) ending = until_the_ranks_end(context, journal, again, std::move(calls));
     if (may_run && !ending) ending = again.preempted_although_well();
     if (ending) {
         // What follows may take longer than Slurm lets this process live.
@@ -170,6 +171,12 @@ namespace {
 // Once a job is being ended, only KillWait, usually 30 s, is left of it.
 constexpr std::chrono::seconds slurms_deadline{5};
 
+// Returns the first nodes of the allocation, and the others as spare ones.
+Place first_place(const plan::Allocation& asked, const std::vector<std::string>& granted) {
+    const auto spares = granted.begin() + asked.nodes;
+    return place_on({granted.begin(), spares}, 0, {spares, granted.end()});
+}
+
 // Returns the size of the batch script's log when attempt `number` began.
 std::size_t begin_of_attempt(const plan::Plan& plan, int number) {
     if (number < 1) return 0;
@@ -199,7 +206,7 @@ base::Result<int> run_here(const RunOptions& options, const slurm::ThisJob& allo
         .log = log,
         .elastic = TRY(plan::elastic_of(plan.environment, plan.allocation.nodes)),
         .ports = {.job = base::ReservedPort::reserve(), .ranks = base::ReservedPort::reserve()},
-        .place = place_on(allocation.nodes)};
+        .place = first_place(plan.allocation, allocation.nodes)};
     if (allocation.restart > 0) {
         const auto settled = record::settle_earlier_attempt(context.files(), context.attempt(),
                                                             outside.why_restarted());

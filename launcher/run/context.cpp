@@ -27,11 +27,14 @@ std::optional<std::string> from_environment(const std::string& name) {
 }
 
 base::Result<void> check_size(const slurm::ThisJob& granted, const plan::Plan& plan) {
-    if (static_cast<int>(granted.nodes.size()) == plan.allocation.nodes) return {};
-    return base::fail(fmt::format("the allocation has {} nodes, the job file asks for {}",
-                                  granted.nodes.size(), plan.allocation.nodes),
-                      "batchai run", "leave --nodes out, or make nodeCount the same",
-                      base::ExitCode::usage);
+    const plan::Allocation& asked = plan.allocation;
+    if (static_cast<int>(granted.nodes.size()) == asked.all_nodes()) return {};
+    return base::fail(
+        fmt::format("the allocation has {} nodes, the job file asks for {}{}", granted.nodes.size(),
+                    asked.all_nodes(),
+                    asked.spare_nodes > 0 ? fmt::format(", {} of them spare", asked.spare_nodes)
+                                          : std::string()),
+        "batchai run", "leave --nodes out, or make nodeCount the same", base::ExitCode::usage);
 }
 
 Journal::Journal(record::JobFiles files, record::Attempt attempt)
@@ -95,8 +98,11 @@ void Journal::save() {
     if (!saved) std::fprintf(stderr, "batchai: warning: %s\n", saved.error().text().c_str());
 }
 
-Place place_on(std::vector<std::string> nodes, int restarts) {
-    Place place{.nodes = std::move(nodes), .addresses = {}, .restarts = restarts};
+Place place_on(std::vector<std::string> nodes, int restarts, std::vector<std::string> spares) {
+    Place place{.nodes = std::move(nodes),
+                .addresses = {},
+                .restarts = restarts,
+                .spares = std::move(spares)};
     for (const std::string& node : place.nodes)
         place.addresses.push_back(base::address_of(node));
     return place;
@@ -117,8 +123,16 @@ plan::Step Context::main_step_here() const {
     return place.restarts == 0 ? *main_step() : shrunk(*main_step(), place.nodes.size());
 }
 
-std::vector<std::string> Context::step_nodes() const {
-    return place.nodes.size() == granted.nodes.size() ? std::vector<std::string>() : place.nodes;
+std::vector<std::string> Context::to_name(const std::vector<std::string>& nodes) const {
+    return nodes.size() == granted.nodes.size() ? std::vector<std::string>() : nodes;
+}
+
+std::vector<std::string> Context::ready_nodes() const {
+    std::vector<std::string> out;
+    for (const std::string& node : granted.nodes) {
+        if (contains(place.nodes, node) || contains(place.spares, node)) out.push_back(node);
+    }
+    return out;
 }
 
 std::string Context::start() const {
@@ -183,6 +197,23 @@ base::Environment job_variables(const slurm::ThisJob& job, const Lookup& environ
     return out;
 }
 
+namespace {
+
+// Programs ask these variables whether they have run before, and have a checkpoint to continue
+// from.
+void add_restarts(base::Environment& out, const Context& context, plan::StepKind kind) {
+    if (context.place.restarts == 0 || kind == plan::StepKind::preparation) return;
+    const int restarts = context.granted.restart + context.place.restarts;
+    std::erase_if(out, [](const std::string& variable) {
+        return variable.starts_with("SLURM_RESTART_COUNT=");
+    });
+    out.push_back(fmt::format("SLURM_RESTART_COUNT={}", restarts));
+    if (kind == plan::StepKind::ranks && !from_environment("TORCHELASTIC_RESTART_COUNT"))
+        out.push_back(fmt::format("TORCHELASTIC_RESTART_COUNT={}", restarts));
+}
+
+}  // namespace
+
 base::Environment step_environment(const Context& context, plan::StepKind kind) {
     const std::vector<std::string>& addresses = context.place.addresses;
     const std::string& first = addresses.front();
@@ -193,6 +224,7 @@ base::Environment step_environment(const Context& context, plan::StepKind kind) 
                           "AZ_BATCHAI_JOB_MASTER_NODE_IP=" + first};
     for (std::string& variable : job_variables(context.granted, from_environment))
         out.push_back(std::move(variable));
+    add_restarts(out, context, kind);
     if (context.ports.job)
         out.push_back(
             fmt::format("AZ_BATCH_MASTER_NODE={}:{}", first, context.ports.job->number()));
@@ -229,8 +261,8 @@ ExpectedStarts starts_on_nodes(const Context& context, std::string step,
                                std::vector<std::string> error_files) {
     return {.files = context.files(),
             .step = std::move(step),
-            .nodes = static_cast<int>(context.granted.nodes.size()),
-            .node_of_task = context.granted.nodes,
+            .nodes = static_cast<int>(context.ready_nodes().size()),
+            .node_of_task = context.ready_nodes(),
             .error_files = std::move(error_files)};
 }
 

@@ -77,15 +77,17 @@ class Journal {
     bool is_saved_ = true;
 };
 
-// Where the ranks start: on all nodes of the allocation or, once an elastic job has started its
-// ranks again, on those that are left.
+// Where the ranks start: on all nodes of the allocation but the spare ones or, once they have been
+// started again, on those that were chosen then.
 struct Place {
     std::vector<std::string> nodes;
     std::vector<std::string> addresses;  // of each node
     int restarts = 0;                    // how often the ranks have been started again
+    std::vector<std::string> spares;     // nodes that wait to take the place of one of these
 };
 
-[[nodiscard]] Place place_on(std::vector<std::string> nodes, int restarts = 0);
+[[nodiscard]] Place place_on(std::vector<std::string> nodes, int restarts = 0,
+                             std::vector<std::string> spares = {});
 
 // Ports of the first node, where this program runs.
 struct Ports {
@@ -120,6 +122,10 @@ struct Context {
     std::optional<HeldPorts> held_ports{};  // of a TensorFlow job with several processes
     HostUpdates* host_updates = nullptr;    // of an elastic job
     std::function<void(record::Alarm)> alarmed = [](const record::Alarm&) {};  // records it
+    // Has the ranks start without these nodes, on spare ones. Returns false, and changes nothing,
+    // if there are too few.
+    std::function<bool(const std::vector<std::string>&)> leave_out =
+        [](const std::vector<std::string>&) { return false; };
     base::FileDescriptor claim_of_logs;  // valid if their directory is in the job's temporary one
 
     [[nodiscard]] int attempt() const { return options.attempts_before + granted.restart + 1; }
@@ -132,8 +138,14 @@ struct Context {
     [[nodiscard]] const plan::Step* main_step() const;
     // Returns the job's own step with no more processes than the place has room for.
     [[nodiscard]] plan::Step main_step_here() const;
-    // Returns the nodes to name to srun; empty if the ranks have all nodes of the allocation.
-    [[nodiscard]] std::vector<std::string> step_nodes() const;
+    // Returns the nodes to name to srun for a step on `nodes`: none if these are all nodes of the
+    // allocation.
+    [[nodiscard]] std::vector<std::string> to_name(const std::vector<std::string>& nodes) const;
+    // Returns the nodes to name to srun for the ranks.
+    [[nodiscard]] std::vector<std::string> step_nodes() const { return to_name(place.nodes); }
+    // Returns the nodes that are made ready for ranks: those of the place and the spare ones, in
+    // Slurm's order.
+    [[nodiscard]] std::vector<std::string> ready_nodes() const;
     // Returns the file that preparation writes on a node before its text is copied into the logs.
     // `name` may contain srun's "%t".
     [[nodiscard]] std::string preparation_file(const std::string& name) const {
@@ -174,7 +186,7 @@ struct Context {
 // (record/start_notes.hpp).
 [[nodiscard]] std::string starts_variable(const std::string& step);
 
-// Returns what is expected of a step with one task on each node of the allocation.
+// Returns what is expected of a step with one task on each node that is made ready.
 [[nodiscard]] ExpectedStarts starts_on_nodes(const Context& context, std::string step,
                                              std::vector<std::string> error_files);
 

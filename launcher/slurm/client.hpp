@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "base/error.hpp"
+#include "base/network.hpp"
 #include "base/process.hpp"
 #include "base/timestamp.hpp"
 #include "slurm/job_accounts.hpp"
@@ -223,6 +224,10 @@ class Client {
 
     // Returns one entry for each node, sorted by name.
     [[nodiscard]] base::Result<std::vector<NodeStatus>> nodes(const NodeFilter& filter = {}) const;
+
+    // Returns where the slurmd of each of these nodes listens.
+    [[nodiscard]] base::Result<std::map<std::string, base::Endpoint>> daemons(
+        const std::vector<std::string>& nodes) const;
 
     // Returns what sinfo prints of the cores of a partition's nodes, or of all if it is empty. See
     // cores.hpp.

@@ -24,6 +24,7 @@ const std::string_view kAccountingFormat =
     "JobIDRaw,State,Reason,Partition,User,ExitCode,Submit,Eligible,Start,End,NodeList,JobID";
 const std::string_view kNodeFormat =
     "NodeList:|,StateComplete:|,CPUs:|,Gres:|,Partition:|,Features:|,Reason:|";
+const std::string_view kDaemonFormat = "NodeList:|,NodeAddr:|,Port:|";
 
 namespace {
 
@@ -283,6 +284,21 @@ Result<std::vector<NodeStatus>> parse_nodes(std::string_view text) {
     for (auto& [name, node] : nodes)
         sorted.push_back(std::move(node));
     return sorted;
+}
+
+Result<std::map<std::string, base::Endpoint>> parse_daemons(std::string_view text) {
+    std::map<std::string, base::Endpoint> daemons;
+    const auto read = each_line(text, [&](std::string_view line) -> Result<void> {
+        const auto fields = base::split(line, '|');
+        const auto port =
+            fields.size() >= 3 ? base::number_in<int>(base::trim(fields[2])) : std::nullopt;
+        if (!port || fields[0].empty() || fields[1].empty()) return unreadable("sinfo", line);
+        daemons[std::string(base::trim(fields[0]))] = {
+            .address = std::string(base::trim(fields[1])), .port = *port};
+        return {};
+    });
+    TRY(read);
+    return daemons;
 }
 
 Result<JobId> parse_submitted(std::string_view text) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/network.hpp"
 #include "slurm/status.hpp"
 
 // Reads the text that Slurm's commands print in the formats that we ask for. Each format is
@@ -42,6 +43,12 @@ extern const std::string_view kAccountingFormat;
 // partitions become one entry.
 extern const std::string_view kNodeFormat;
 [[nodiscard]] base::Result<std::vector<NodeStatus>> parse_nodes(std::string_view text);
+
+// Output of: sinfo --noheader --Node --Format=kDaemonFormat. Returns where each node's slurmd
+// listens.
+extern const std::string_view kDaemonFormat;
+[[nodiscard]] base::Result<std::map<std::string, base::Endpoint>> parse_daemons(
+    std::string_view text);
 
 // Output of: scontrol --oneliner show step JOB. Returns the id of the step whose srun has this
 // process id on this host; nothing if there is none. Slurm leaves out the domain of the host.

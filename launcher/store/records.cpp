@@ -140,6 +140,7 @@ struct RecordOf<Job> {
                           field("clusterWorkspace", &Job::cluster_workspace),
                           field("toolType", &Job::tool_type),
                           field("nodeCount", &Job::node_count).within(0),
+                          field("spareNodes", &Job::spare_nodes).within(0).or_missing(),
                           field("properties", &Job::properties),
                           field("planDigest", &Job::plan_digest),
                           field("slurmJobId", &Job::slurm_job_id),

@@ -250,6 +250,7 @@ struct Job {
     std::string cluster_workspace;
     std::string tool_type;
     int node_count = 1;
+    int spare_nodes = 0;
     // The "properties" of job.json for `show`, not expanded and without the values of secrets.
     base::Value properties;
     std::string plan_digest;   // SHA-256 of plan.json, hexadecimal
@@ -261,6 +262,7 @@ struct Job {
     base::Time creation_time;
     std::optional<base::Time> termination_requested;  // when the user asked to stop the job
 
+    [[nodiscard]] int all_nodes() const { return node_count + spare_nodes; }
     // Returns nothing if the job was not sent to a named cluster.
     [[nodiscard]] std::optional<ClusterKey> cluster_key() const;
     void set_cluster(const ClusterKey& other);

@@ -190,6 +190,7 @@ store::Job record_of(const Submission& submission, std::string slurm_job_id) {
     if (submission.cluster) job.set_cluster(submission.cluster->key);
     job.tool_type = plan.tool_type;
     job.node_count = plan.allocation.nodes;
+    job.spare_nodes = plan.allocation.spare_nodes;
     job.properties = job::to_json(submission.spec);
     job.plan_digest = submission.digest;
     job.slurm_job_id = std::move(slurm_job_id);

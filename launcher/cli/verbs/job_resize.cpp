@@ -47,7 +47,7 @@ Answer job_resize(const JobResizeOptions& options) {
             fmt::format("Slurm cannot give more nodes to a job that runs; the job has {}", present),
             fmt::format("\"scontrol requeue {}\" starts it again with all its {} nodes, from its "
                         "last commit",
-                        slurm->id, plan.allocation.nodes));
+                        slurm->id, plan.allocation.all_nodes()));
     if (options.nodes < elastic->least_nodes)
         return refusal_for(view, fmt::format("the job needs {} nodes ({})", elastic->least_nodes,
                                              plan::elastic_nodes_variable));

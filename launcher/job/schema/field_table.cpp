@@ -331,6 +331,13 @@ constexpr std::array properties_fields = {
     integer<&JobSpec::node_count>("nodeCount", 1, maximum_nodes,
                                   "Number of nodes; all start together", "4")
         .required(),
+    integer<&JobSpec::spare_nodes>("spareNodes", 0, maximum_nodes,
+                                   "Nodes that the job gets besides, one of which takes the place "
+                                   "of a node that is lost or cannot be used. This key is an "
+                                   "extension",
+                                   "1")
+        .defaults_to("0")
+        .own_extension(),
     toolkit<HorovodSettings>(horovod_object).in_schemas(may, may),
     toolkit<CustomMpiSettings>(custom_mpi_object).in_schemas(may, may),
     toolkit<CustomToolkitSettings>(custom_toolkit_object),

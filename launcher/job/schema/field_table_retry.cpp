@@ -36,6 +36,12 @@ constexpr std::array retry_fields = {
     boolean<&RetrySettings::exclude_failed_nodes>(
         "excludeFailedNodes", "Keep the job off the nodes on which it has failed", "true")
         .defaults_to("false"),
+    boolean<&RetrySettings::in_allocation>(
+        "inAllocation",
+        "Start the ranks again at once in the job's allocation if its nodes are usable and half of "
+        "its time limit is left; `false`: always queue the job again",
+        "false")
+        .defaults_to("true"),
     object_within<&RetrySettings::progress_directory>("stopWithoutProgress", progress_object,
                                                       "Give the job up if it makes no progress"),
 };
@@ -63,10 +69,10 @@ constexpr Object checkpoint_object = {
     "until they have ended. An extension of Batch AI's schema; see checkpoints.md.",
     checkpoint_fields};
 
-constexpr Object retry_object = {
-    "Retry",
-    "When a job that has failed is queued again in Slurm, under the same id. Each attempt has its "
-    "own record and logs. An extension of Batch AI's schema; see checkpoints.md.",
-    retry_fields};
+constexpr Object retry_object = {"Retry",
+                                 "When a job that has failed is run again: in its allocation, or "
+                                 "queued again in Slurm under the "
+                                 "same id. An extension of Batch AI's schema; see checkpoints.md.",
+                                 retry_fields};
 
 }  // namespace batchai::job

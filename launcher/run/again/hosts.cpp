@@ -83,12 +83,23 @@ plan::Step shrunk(const plan::Step& step, std::size_t nodes) {
     return out;
 }
 
+Decision divide(const Hosts& hosts, const Nodes& fit) {
+    const std::size_t most = hosts.most == 0 ? fit.size() : static_cast<std::size_t>(hosts.most);
+    Nodes used = chosen(fit, [&](const std::string& name) { return contains(hosts.place, name); });
+    if (used.size() > most) used.resize(most);
+    for (const std::string& name : fit) {
+        if (used.size() < most && !contains(used, name)) used.push_back(name);
+    }
+    return {.nodes = chosen(fit, [&](const std::string& name) { return contains(used, name); }),
+            .spares = without(fit, used),
+            .give_back = {}};
+}
+
 Decision decide(const Hosts& hosts, const SlurmsView& view) {
     const std::string& first = hosts.granted.front();
     Decision out;
-    out.nodes = chosen(survivors(hosts.granted, view), [&](const std::string& name) {
-        return name == first || !hosts.unfit.contains(name);
-    });
+    out.nodes = chosen(survivors(hosts.granted, view),
+                       [&](const std::string& name) { return !hosts.unfit.contains(name); });
     const auto spare = [&] { return static_cast<int>(out.nodes.size()) - hosts.least; };
     if (hosts.leaves_drained) {
         const Nodes drained = chosen(out.nodes, [&](const std::string& name) {
@@ -116,7 +127,9 @@ Decision decide(const Hosts& hosts, const SlurmsView& view) {
         out.give_back = chosen(
             view.job.nodes, [&](const std::string& name) { return contains(out.give_back, name); });
     }
-    return out;
+    Decision divided = divide(hosts, out.nodes);
+    divided.give_back = std::move(out.give_back);
+    return divided;
 }
 
 record::HostsChange Difference::change() const {
@@ -136,7 +149,7 @@ std::string Difference::text() const {
 }
 
 Difference due_for(const Hosts& hosts, const SlurmsView& view) {
-    const auto [next, give_back] = decide(hosts, view);
+    const auto [next, spares, give_back] = decide(hosts, view);
     if (static_cast<int>(next.size()) < hosts.least) return {};
     Difference out{.removed = without(hosts.place, next), .added = without(next, hosts.place)};
     std::erase_if(out.removed, [&](const std::string& name) {

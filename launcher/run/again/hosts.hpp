@@ -13,7 +13,7 @@
 #include "slurm/client.hpp"
 #include "slurm/status.hpp"
 
-// On which of its nodes an elastic job runs its ranks. Everything here but ask_slurm() is pure.
+// On which of its nodes a job runs its ranks. Everything here but ask_slurm() is pure.
 namespace batchai::run {
 
 // The code and message of the record when the ranks start again because the nodes have changed.
@@ -26,7 +26,7 @@ using Nodes = std::vector<std::string>;
 // Returns the nodes that are not among `others`, in their order.
 [[nodiscard]] Nodes without(const Nodes& nodes, const Nodes& others);
 
-// What Slurm says about an elastic job and the nodes of the cluster.
+// What Slurm says about a job and the nodes of the cluster.
 struct SlurmsView {
     slurm::JobStatus job;
     std::vector<slurm::NodeStatus> nodes;
@@ -54,18 +54,25 @@ struct SlurmsView {
 
 // What the job itself knows about its nodes, and wants of them.
 struct Hosts {
-    Nodes granted;                // at the start of the attempt; the first one cannot be left
+    Nodes granted;                // at the start of the attempt; the first one is never given back
     Nodes place;                  // where the ranks run
-    std::set<std::string> unfit;  // nodes with GPUs that cannot be used, or that were cleaned up
+    std::set<std::string> unfit;  // nodes that have failed, or that were cleaned up
     std::optional<int> wanted;    // how many nodes the user wants to keep
     int least = 1;                // with fewer nodes the job fails
+    int most = 0;                 // the ranks run on no more nodes; 0: on all
     bool leaves_drained = false;  // the job leaves nodes that are drained
 };
 
 struct Decision {
     Nodes nodes;      // where the ranks start next
+    Nodes spares;     // nodes that wait to take the place of one of these
     Nodes give_back;  // nodes that the job returns to Slurm before that
 };
+
+// Divides `fit` nodes into those where the ranks start next and spare ones. Nodes where the ranks
+// run already are preferred, because they have what the ranks need. Both lists are in the order of
+// `fit`.
+[[nodiscard]] Decision divide(const Hosts& hosts, const Nodes& fit);
 
 // Returns where the ranks start next. A drained node is kept if fewer nodes than `least` would be
 // left. A job that the user wants to be smaller gives back no more nodes than it has to, and first

@@ -86,7 +86,7 @@ std::optional<std::string> QueueAgain::count(const AttemptEnd& end, int next_att
     if (!found)
         return fmt::format("the count of its attempts cannot be read: {}", found.error().text());
     // Without a count, each requeue that Slurm knows of counts.
-    RetryCount now = found->value_or(RetryCount{.retries = next_attempt - 2});
+    RetryCount now = found->value_or(RetryCount{.retries = std::max(0, next_attempt - 2)});
     std::string seen;
     if (!retry.progress_directory.empty()) {
         seen = progress();
@@ -99,6 +99,29 @@ std::optional<std::string> QueueAgain::count(const AttemptEnd& end, int next_att
         return fmt::format("the count of its attempts cannot be written: {}",
                            written.error().text());
     return std::nullopt;
+}
+
+bool QueueAgain::may_run_again(const Ending& ending) const {
+    const auto& retry = context_.plan.retry;
+    return retry && retry->in_allocation &&
+           wants(*retry, {.by = ending.by, .exit_code = ending.exit_code});
+}
+
+bool QueueAgain::may_run_here(const Ending& ending, const slurm::JobStatus& job) const {
+    if (!may_run_again(ending)) return false;
+    const bool has_spares = context_.plan.allocation.spare_nodes > 0;
+    if (context_.plan.retry->exclude_failed_nodes && !ending.failure.node.empty() && !has_spares)
+        return false;
+    return leaves_time(job.start, job.end, base::now());
+}
+
+std::optional<int> QueueAgain::count_here(const Ending& ending) {
+    if (user_has_ended_job()) return std::nullopt;
+    // decide() says why not.
+    if (count({.by = ending.by, .exit_code = ending.exit_code}, context_.attempt()))
+        return std::nullopt;
+    const auto counted = record::read_retry_count(context_.files());
+    return counted && *counted ? (*counted)->retries : 1;
 }
 
 void QueueAgain::write(const RetryCount& count) const {
@@ -309,10 +332,16 @@ void QueueAgain::decide_on_bad_health(const Ending& ending) {
     accept("the job is queued again, without the nodes that failed", true);
 }
 
+void QueueAgain::decide_on_lost_node(const Ending& ending) {
+    const bool kept = context_.plan.allocation.spare_nodes > 0 && !context_.elastic;
+    if (ending.by != EndedBy::node || !kept || user_has_ended_job()) return;
+    accept("the job is queued again, because a node is lost and no spare node is left", false);
+}
+
 void QueueAgain::decide(const Ending& ending) {
     if (std::exchange(decided_, true)) return;
     if (ending.by == EndedBy::health) return decide_on_bad_health(ending);
-    if (!context_.plan.retry) return;
+    if (!context_.plan.retry) return decide_on_lost_node(ending);
     if (user_has_ended_job()) return refuse({});
     if (const auto why =
             count({.by = ending.by, .exit_code = ending.exit_code}, context_.attempt() + 1))

@@ -13,7 +13,8 @@
 namespace batchai::run {
 
 // Carries out the "retry" of a job, and queues any job again whose node has failed a check of the
-// site. Does nothing else for a job without "retry".
+// site, or that has lost more nodes than it had spare ones. Does nothing else for a job without
+// "retry".
 //
 // Slurm itself queues a job again after a node failure and after most pre-emptions, and it may do
 // so when nothing of the attempt is left that could decide. Such a requeue is judged when the next
@@ -27,6 +28,14 @@ class QueueAgain {
     // Slurm has queued the job again against the job's wish or the user has ended the job. If the
     // last attempt had ended well, the ending is one of success.
     [[nodiscard]] std::optional<Ending> why_not_run();
+
+    // Return whether "retry" lets the ranks run again after this end, and whether they may do so at
+    // once in their allocation. The limit of retries is not asked.
+    [[nodiscard]] bool may_run_again(const Ending& ending) const;
+    [[nodiscard]] bool may_run_here(const Ending& ending, const slurm::JobStatus& job) const;
+    // Counts a retry in this allocation. Returns how many these are now; nothing if the limit is
+    // reached, or if the user has ended the job.
+    [[nodiscard]] std::optional<int> count_here(const Ending& ending);
 
     // Called when the attempt has failed, before its end is recorded, and again whenever it may: it
     // acts only once. Decides whether the job is to be queued again, and records that, so that
@@ -51,6 +60,8 @@ class QueueAgain {
     // Does the same for a job with a node that failed a check of the site.
     [[nodiscard]] std::optional<std::string> count_health();
     void decide_on_bad_health(const Ending& ending);
+    // Slurm queues a job again that has lost a node, but not one with --no-kill.
+    void decide_on_lost_node(const Ending& ending);
     // What the job's progress looks like now; empty if nobody can tell.
     [[nodiscard]] std::string progress() const;
     void write(const record::RetryCount& count) const;

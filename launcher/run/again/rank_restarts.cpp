@@ -24,8 +24,9 @@ namespace batchai::run {
 
 namespace {
 
-// Gives Slurm's controller time to hear of a lost node and take it out of the job.
-constexpr std::chrono::seconds settling{2};
+// Slurm's controller may take so long to hear of a lost node and take it out of the job.
+constexpr std::chrono::milliseconds settling{2000};
+constexpr std::chrono::milliseconds between_looks_at_loss{250};
 
 // While the ranks run, their output and the signals for the job wait for Slurm's answer.
 constexpr std::chrono::seconds answer_while_ranks_run{3};
@@ -52,29 +53,35 @@ SlurmCalls slurm_calls(const slurm::ThisJob& granted) {
             return slurm::Client(answer_between_starts)
                 .keep_nodes(TRY(slurm::JobId::parse(id)), nodes);
         },
-        .pause = [](std::chrono::seconds time) { std::this_thread::sleep_for(time); }};
+        .pause = [](std::chrono::milliseconds time) { std::this_thread::sleep_for(time); }};
 }
 
-RankRestarts::RankRestarts(Context& context, Journal& journal, SlurmCalls slurm)
-    : context_(context), journal_(journal), slurm_(std::move(slurm)) {
-    if (!context.elastic) return;
+RankRestarts::RankRestarts(Context& context, Journal& journal, QueueAgain& again, SlurmCalls slurm)
+    : context_(context), journal_(journal), again_(again), slurm_(std::move(slurm)) {
+    const int nodes = context.plan.allocation.nodes;
     hosts_ = {.granted = context.granted.nodes,
               .place = context.place.nodes,
               .unfit = {},
               .wanted = {},
-              .least = context.elastic->least_nodes,
-              .leaves_drained = context.elastic->leaves_drained};
+              .least = is_elastic() ? context.elastic->least_nodes : nodes,
+              .most = nodes,
+              .leaves_drained = is_elastic() && context.elastic->leaves_drained};
+    context.leave_out = [this](const Nodes& bad) { return leave_out(bad); };
+    if (!is_elastic()) return;
     updates_.emplace(context, hosts_, [this] { return slurm_.look(answer_while_ranks_run); });
     context.host_updates = &*updates_;
 }
 
 RankRestarts::~RankRestarts() {
     context_.host_updates = nullptr;
+    context_.leave_out = [](const Nodes&) { return false; };
 }
 
 void RankRestarts::watch_first_node() {
-    const auto& nodes = context_.place.nodes;
-    if (!context_.elastic || nodes.size() < 2 || (watch_ && watch_->runs())) return;
+    if (!(is_elastic() || has_spares()) || (watch_ && watch_->runs())) return;
+    const std::string& first = context_.granted.nodes.front();
+    const Nodes others = without(context_.ready_nodes(), {first});
+    if (others.empty()) return;
     std::error_code error;
     const auto program = std::filesystem::read_symlink("/proc/self/exe", error).string();
     const record::JobFiles files = context_.files();
@@ -84,12 +91,12 @@ void RankRestarts::watch_first_node() {
             "the step that watches the first node has ended and is started again; see " + log);
     const FirstNodeWatch watch{.job_id = context_.granted.job_id,
                                .id_in_commands = context_.granted.id_in_commands(),
-                               .node = context_.granted.nodes.front(),
+                               .node = first,
                                .record_path = files.attempt(context_.attempt()).string(),
                                .log_path = files.slurm_log().string()};
-    auto step = BackgroundStep::start(watch_arguments(watch, program, nodes[1]),
+    auto step = BackgroundStep::start(watch_arguments(watch, program, others.front()),
                                       environment_of_bare_nodes(), {.messages_path = log});
-    node_of_watch_ = nodes[1];
+    node_of_watch_ = others.front();
     if (step)
         watch_ = std::move(*step);
     else
@@ -97,12 +104,19 @@ void RankRestarts::watch_first_node() {
                             step.error().text());
 }
 
-void RankRestarts::note_bad_gpu(const record::Failure& failure) {
-    if (failure.code != gpu_check_failed) return;
-    const bool is_first = failure.node == context_.granted.nodes.front();
+bool RankRestarts::note_bad_nodes(const Ending& ending) {
+    const record::Failure& failure = ending.failure;
     // At a restart, ranks that were killed may still hold a GPU.
-    const bool is_sure = context_.place.restarts == 0 || !suspects_.insert(failure.node).second;
-    if (is_sure && !is_first) hosts_.unfit.insert(failure.node);
+    const bool of_gpu = failure.code == gpu_check_failed;
+    if (of_gpu && context_.place.restarts > 0 && suspects_.insert(failure.node).second) return true;
+    const bool named_by_retry = context_.plan.retry && context_.plan.retry->exclude_failed_nodes &&
+                                again_.may_run_again(ending);
+    const bool of_dead_node = ending.by == record::EndedBy::node && ending.of_node;
+    if (!of_gpu && !of_dead_node && !(has_spares() && (ending.of_node || named_by_retry)))
+        return false;
+    if (!failure.node.empty()) hosts_.unfit.insert(failure.node);
+    hosts_.unfit.insert(ending.more_bad_nodes.begin(), ending.more_bad_nodes.end());
+    return false;
 }
 
 bool RankRestarts::is_stopped() {
@@ -110,13 +124,28 @@ bool RankRestarts::is_stopped() {
     return stopped_by_.has_value();
 }
 
-base::Result<SlurmsView> RankRestarts::look(bool patient) {
-    for (int looks = 1;; ++looks) {
+bool RankRestarts::has_lost_nodes(const SlurmsView& view) const {
+    return survivors(context_.place.nodes, view) != context_.place.nodes;
+}
+
+base::Result<SlurmsView> RankRestarts::look(const Ending& ending) {
+    if (ending.for_other_hosts) {
+        for (int looks = 1;; ++looks) {
+            auto view = slurm_.look(answer_between_starts);
+            const bool enough =
+                view && static_cast<int>(decide(hosts_, *view).nodes.size()) >= hosts_.least;
+            if (enough || looks == most_looks || is_stopped()) return view;
+            slurm_.pause(between_looks);
+        }
+    }
+    const bool knows = ending.knows_cause || (has_spares() && ending.of_node);
+    bool lost = false;
+    for (auto waited = between_looks_at_loss;; waited += between_looks_at_loss) {
         auto view = slurm_.look(answer_between_starts);
-        const bool enough =
-            view && static_cast<int>(decide(hosts_, *view).nodes.size()) >= hosts_.least;
-        if (enough || !patient || looks == most_looks || is_stopped()) return view;
-        slurm_.pause(between_looks);
+        // A second look after the first loss, because several nodes may be lost together.
+        const bool seen = std::exchange(lost, view && has_lost_nodes(*view));
+        if (knows || seen || waited > settling || is_stopped()) return view;
+        slurm_.pause(between_looks_at_loss);
     }
 }
 
@@ -134,19 +163,19 @@ void RankRestarts::clean_up(const Nodes& nodes) {
                                         cleaned ? cleaned->messages : cleaned.error().text()));
 }
 
-Nodes RankRestarts::settle(const SlurmsView& view) {
-    const Decision decision = decide(hosts_, view);
+Decision RankRestarts::settle(const SlurmsView& view) {
+    Decision decision = decide(hosts_, view);
     hosts_.wanted.reset();
     const Nodes& leaving = decision.give_back;
     if (leaving.empty() || static_cast<int>(decision.nodes.size()) < hosts_.least || is_stopped())
-        return decision.nodes;
+        return decision;
     if (contains(leaving, node_of_watch_)) watch_.reset();
     // A node that cannot start tasks would hold up the clean-up of the others. A node that was
     // cleaned up has nothing of the job's preparation left, so no ranks may start there again.
     const Nodes reachable = survivors(leaving, view);
     hosts_.unfit.insert(leaving.begin(), leaving.end());
     if (!reachable.empty()) clean_up(reachable);
-    if (is_stopped()) return decision.nodes;
+    if (is_stopped()) return decision;
     // Slurm may have taken nodes from the job during the clean-up.
     auto now = slurm_.look(answer_between_starts);
     base::Result<void> given =
@@ -161,17 +190,109 @@ Nodes RankRestarts::settle(const SlurmsView& view) {
     else
         context_.log.master(fmt::format("{} cannot be given back to Slurm: {}", listed(leaving),
                                         given.error().text()));
-    return now ? without(decide(hosts_, *now).nodes, leaving) : decision.nodes;
+    // It is among the unfit ones now, whether or not Slurm has taken it back.
+    return now ? decide(hosts_, *now) : decision;
+}
+
+bool RankRestarts::leave_out(const Nodes& bad) {
+    if (!has_spares()) return false;
+    Hosts hosts = hosts_;
+    hosts.unfit.insert(bad.begin(), bad.end());
+    Decision left = divide(hosts, without(context_.ready_nodes(), bad));
+    if (static_cast<int>(left.nodes.size()) < hosts.least) return false;
+    hosts_ = std::move(hosts);
+    context_.place =
+        place_on(std::move(left.nodes), context_.place.restarts, std::move(left.spares));
+    if (contains(bad, node_of_watch_)) watch_.reset();
+    if (const auto written = write_host_file(context_); !written)
+        context_.log.warn(written.error().text());
+    return true;
+}
+
+void RankRestarts::refuse(const std::string& why) const {
+    context_.log.master("the ranks are not started again: " + why);
+    std::fprintf(stderr, "batchai: the ranks are not started again: %s\n", why.c_str());
+}
+
+bool RankRestarts::is_open(const Ending& ending) const {
+    const bool of_spares = has_spares() && (ending.may_start_again || ending.of_node);
+    const bool of_elastic = is_elastic() && ending.may_start_again && context_.main_step()->pmix;
+    return of_spares || of_elastic || (ending.may_start_again && again_.may_run_again(ending));
+}
+
+std::optional<RankRestarts::Reason> RankRestarts::elastic_reason(const Ending& ending,
+                                                                 const SlurmsView* view) const {
+    const record::Failure& failure = ending.failure;
+    if (ending.for_other_hosts) return Reason{.text = failure.first_error_line, .of_hosts = true};
+    // srun names a node that has failed. Such a node may be usable again already, so its state does
+    // not tell it from one that somebody has taken from the job.
+    const Nodes lost = view != nullptr && ending.by != record::EndedBy::node
+                           ? taken(context_.place.nodes, *view)
+                           : Nodes();
+    if (lost.empty()) return std::nullopt;
+    return Reason{.text = fmt::format("Slurm has taken {} from the job", listed(lost)),
+                  .of_hosts = true};
+}
+
+std::optional<RankRestarts::Reason> RankRestarts::reason_of_spares(const SlurmsView& view,
+                                                                   bool suspicion) const {
+    if (suspicion) return Reason{.text = "the GPUs of the node are tried once more"};
+    const Decision next = decide(hosts_, view);
+    const Nodes leaving = without(context_.place.nodes, next.nodes);
+    const Nodes coming = without(next.nodes, context_.place.nodes);
+    if (static_cast<int>(next.nodes.size()) < hosts_.most || leaving.empty()) {
+        // A spare node may be the one that has failed.
+        const bool only_spare = leaving.empty() && next.spares != context_.place.spares;
+        if (!only_spare) return std::nullopt;
+        return Reason{.text = fmt::format("{} cannot be used and was to be spare",
+                                          listed(without(context_.place.spares, next.spares)))};
+    }
+    return Reason{.text = fmt::format("{} in the place of {}", listed(coming), listed(leaving))};
+}
+
+std::optional<RankRestarts::Reason> RankRestarts::reason(const Ending& ending,
+                                                         const SlurmsView* view, bool suspicion) {
+    using Limit = Reason::Limit;
+    const bool elastic = is_elastic() && ending.may_start_again && context_.main_step()->pmix;
+    if (elastic) {
+        if (auto found = elastic_reason(ending, view)) return found;
+    }
+    if (view != nullptr && has_spares() && (ending.of_node || has_lost_nodes(*view))) {
+        if (auto found = reason_of_spares(*view, suspicion)) return found;
+    }
+    const std::string& line = ending.failure.first_error_line;
+    const std::string why = line.empty() ? ending.failure.message : line;
+    if (elastic) return Reason{.text = why, .limit = Limit::of_elastic};
+    if (view == nullptr) return std::nullopt;
+    const Nodes left = decide(hosts_, *view).nodes;
+    if (static_cast<int>(left.size()) < hosts_.least) {
+        if (has_spares() && left != context_.place.nodes)
+            refuse(fmt::format("only {} nodes are left, but the job needs {}", left.size(),
+                               hosts_.least));
+        return std::nullopt;
+    }
+    if (!again_.may_run_here(ending, view->job)) return std::nullopt;
+    return Reason{.text = why, .limit = Limit::of_retry};
+}
+
+std::optional<std::string> RankRestarts::counted(const Reason& reason, const Ending& ending) {
+    switch (reason.limit) {
+        case Reason::Limit::none:
+            break;
+        case Reason::Limit::of_elastic:
+            return fmt::format(", restart {} of {}", ++failures_, context_.elastic->restarts);
+        case Reason::Limit::of_retry: {
+            const auto retries = again_.count_here(ending);
+            if (!retries) return std::nullopt;
+            return fmt::format(", retry {} of {}", *retries, context_.plan.retry->max);
+        }
+    }
+    return std::string();
 }
 
 bool RankRestarts::start_again(Ending& ending) {
-    if (!context_.elastic || !context_.main_step()->pmix) return false;
+    if (!is_open(ending)) return false;
     const record::Failure failure = ending.failure;
-    const auto refuse = [&](const std::string& why) {
-        context_.log.master("the ranks are not started again: " + why);
-        std::fprintf(stderr, "batchai: the ranks are not started again: %s\n", why.c_str());
-        return false;
-    };
     const auto stopped = [&] {
         if (!is_stopped()) return false;
         const StepResult word{.exit_code = 128 + *stopped_by_, .stopped_by = stopped_by_};
@@ -179,56 +300,56 @@ bool RankRestarts::start_again(Ending& ending) {
             ending = std::move(*outside);
         return true;
     };
+    const auto refused = [&](const std::string& why) {
+        refuse(why);
+        return false;
+    };
     // Once ranks have run, an earlier fault of a GPU has passed.
     if (failure.phase == Ranks::name) suspects_.clear();
-    if (!ending.for_other_hosts) slurm_.pause(settling);
-    const auto view = look(ending.for_other_hosts);
+    const auto view = look(ending);
     if (stopped()) return false;
-    if (!view && !ending.for_other_hosts) return refuse(view.error().text());
-    if (!view)
+    if (!view && !ending.for_other_hosts) return refused(view.error().text());
+    if (!view) {
+        hosts_.wanted.reset();
         context_.log.master("Slurm does not answer, so the ranks start again where they were: " +
                             view.error().text());
-    // srun names a node that has failed. Such a node may be usable again already, so its state does
-    // not tell it from one that somebody has taken from the job.
-    const bool node_failed = ending.by == record::EndedBy::node && !ending.for_other_hosts;
-    const Nodes lost = view && !node_failed ? taken(context_.place.nodes, *view) : Nodes();
-    const std::string why_hosts =
-        ending.for_other_hosts ? failure.first_error_line
-        : lost.empty()         ? std::string()
-                               : fmt::format("Slurm has taken {} from the job", listed(lost));
-    const plan::Elastic& elastic = *context_.elastic;
-    if (why_hosts.empty()) {
-        if (failures_ >= elastic.restarts)
-            return refuse(fmt::format("the limit of {} restarts is reached ({})", elastic.restarts,
-                                      plan::elastic_restarts_variable));
-        note_bad_gpu(failure);
     }
-    if (!view) hosts_.wanted.reset();
-    Nodes nodes = view ? settle(*view) : context_.place.nodes;
+    const bool suspicion = note_bad_nodes(ending);
+    const auto why = reason(ending, view ? &*view : nullptr, suspicion);
+    if (!why) return false;
+    if (why->limit == Reason::Limit::of_elastic && failures_ >= context_.elastic->restarts)
+        return refused(fmt::format("the limit of {} restarts is reached ({})",
+                                   context_.elastic->restarts, plan::elastic_restarts_variable));
+    Decision next =
+        view ? settle(*view)
+             : Decision{
+                   .nodes = context_.place.nodes, .spares = context_.place.spares, .give_back = {}};
     if (stopped()) return false;
-    if (static_cast<int>(nodes.size()) < elastic.least_nodes)
-        return refuse(fmt::format("only {} nodes are left, but {} are needed ({})", nodes.size(),
-                                  elastic.least_nodes, plan::elastic_nodes_variable));
-    context_.place = place_on(std::move(nodes), context_.place.restarts + 1);
+    if (static_cast<int>(next.nodes.size()) < hosts_.least)
+        return refused(fmt::format(
+            "only {} nodes are left, but {} are needed{}", next.nodes.size(), hosts_.least,
+            is_elastic() ? fmt::format(" ({})", plan::elastic_nodes_variable) : std::string()));
+    const auto limit = counted(*why, ending);
+    if (!limit) return false;
+    context_.place =
+        place_on(std::move(next.nodes), context_.place.restarts + 1, std::move(next.spares));
+    hosts_.place = context_.place.nodes;
     // watch_first_node() starts another one.
-    if (!contains(context_.place.nodes, node_of_watch_)) watch_.reset();
-    if (auto written = write_host_file(context_); !written) return refuse(written.error().text());
+    if (watch_ && !contains(context_.ready_nodes(), node_of_watch_)) {
+        if (ending.by == record::EndedBy::node) watch_->abandon();
+        watch_.reset();
+    }
+    if (auto written = write_host_file(context_); !written) return refused(written.error().text());
     record::Restart restart{.time = base::now(), .nodes = context_.place.nodes, .failure = failure};
-    std::string why = failure.first_error_line.empty() ? failure.message : failure.first_error_line;
-    std::string counted;
-    if (why_hosts.empty()) {
-        counted = fmt::format(", restart {} of {}", ++failures_, elastic.restarts);
-    } else {
-        why = why_hosts;
+    if (why->of_hosts)
         restart.failure = {.code = hosts_updated,
                            .message = hosts_updated_message,
                            .phase = failure.phase,
-                           .first_error_line = why_hosts};
-    }
+                           .first_error_line = why->text};
     journal_.restarted(std::move(restart));
     const std::string line =
         fmt::format("the ranks start again on {} of {} nodes{}: {}", context_.place.nodes.size(),
-                    context_.granted.nodes.size(), counted, why);
+                    context_.granted.nodes.size(), *limit, why->text);
     context_.log.all_nodes(line);
     std::printf("batchai: %s\n", line.c_str());
     return true;

@@ -18,6 +18,8 @@ namespace {
 
 using record::EndedBy;
 
+}  // namespace
+
 bool wants(const plan::Retry& retry, const AttemptEnd& end) {
     switch (end.by) {
         case EndedBy::node:
@@ -45,7 +47,10 @@ bool wants(const plan::Retry& retry, const AttemptEnd& end) {
     return false;
 }
 
-}  // namespace
+bool leaves_time(const std::optional<base::Time>& start, const std::optional<base::Time>& end,
+                 base::Time now) {
+    return !start || !end || *end - now >= now - *start;
+}
 
 std::optional<std::string> why_not_again(const plan::Retry& retry, const AttemptEnd& end,
                                          const record::RetryCount& count) {

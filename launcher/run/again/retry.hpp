@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "base/timestamp.hpp"
 #include "plan/plan.hpp"
 #include "record/attempt.hpp"
 #include "record/retries.hpp"
@@ -20,6 +21,15 @@ struct AttemptEnd {
     record::EndedBy by = record::EndedBy::program;
     int exit_code = 1;
 };
+
+// Returns whether the job wants to be run again after this end.
+[[nodiscard]] bool wants(const plan::Retry& retry, const AttemptEnd& end);
+
+// Returns whether a job that has had its allocation from `start` until `end` has enough time left
+// to run again in it: at least half. A job that is queued again has its whole time again. A time
+// that is not known counts as without limit.
+[[nodiscard]] bool leaves_time(const std::optional<base::Time>& start,
+                               const std::optional<base::Time>& end, base::Time now);
 
 // Returns why the job is not run again after this end, as a clause that follows "the job is not run
 // again: ". Returns nothing if it is run again. Returns an empty text if the job does not want to

@@ -86,7 +86,7 @@ std::optional<Culprit> culprit(const std::vector<TaskEnd>& ends, const TaskWords
         const int weight = end.signal ? 3 : (follows ? 1 : 2);
         if (weight <= best_weight) continue;
         best_weight = weight;
-        best = {end, std::move(line), {}};
+        best = Culprit{.end = end, .line = std::move(line), .follows = follows};
     }
     if (best && has_ranks) best->evidence = evidence.text();
     return best;
@@ -137,7 +137,7 @@ Blame blame(record::Failure& failure, int step_code, std::string_view srun_messa
     failure.signal = end.signal;
     failure.exit_code = exit_code;
     failure.first_error_line = found->line;
-    return {.exit_code = exit_code, .evidence = found->evidence};
+    return {.exit_code = exit_code, .evidence = found->evidence, .knows_cause = !found->follows};
 }
 
 }  // namespace batchai::run

@@ -29,7 +29,8 @@ struct Culprit {
     std::string line;
     // Says whether the rank to blame was found from the reports of libmpi_bridge or was guessed
     // from standard error, and why it had to be guessed. Empty if the step has no ranks.
-    std::string evidence;
+    std::string evidence{};
+    bool follows = false;  // the task tells only that it has lost another one
 };
 
 // Returns the task that is to blame. A signal takes precedence over an exit code, a cause over a
@@ -44,9 +45,10 @@ struct Culprit {
 [[nodiscard]] int exit_code_of(const TaskEnd& end, int otherwise);
 
 struct Blame {
-    int exit_code = 0;        // to report: that of the task to blame, else that of the step
-    std::string evidence;     // of the culprit, for the log
-    bool for_memory = false;  // Slurm ended the step for the memory that it used on one node
+    int exit_code = 0;         // to report: that of the task to blame, else that of the step
+    std::string evidence;      // of the culprit, for the log
+    bool for_memory = false;   // Slurm ended the step for the memory that it used on one node
+    bool knows_cause = false;  // the task has not just lost another one
 };
 
 // Adds to the reason of a failure that the output of the tasks finds no room (StepResult::no_room).

@@ -243,7 +243,8 @@ std::optional<Ending> start_failure(const StepResult& result, const TasksOfStep&
                             .node = first.node,
                             .first_error_line = start_failure_line(result.not_started, tasks)};
     if (first.task >= 0 && !tasks.on_each_node) failure.rank = first.task;
-    Ending ending{.failure = std::move(failure), .by = EndedBy::start};
+    const bool knows_node = !failure.node.empty();
+    Ending ending{.failure = std::move(failure), .by = EndedBy::start, .of_node = knows_node};
     std::fprintf(stderr, "batchai: %s\n", sentence_of(ending).c_str());
     return ending;
 }
@@ -275,7 +276,8 @@ std::optional<Ending> node_failure(const Context& context, std::string_view phas
                               // The hint is on the lines after the first.
                               .first_error_line = note->text.substr(0, note->text.find('\n'))},
                   .by = note->code == container_failed ? EndedBy::start : EndedBy::storage,
-                  .exit_code = no_exit_code};
+                  .exit_code = no_exit_code,
+                  .of_node = note->code != record::data_not_written};
 }
 
 }  // namespace batchai::run

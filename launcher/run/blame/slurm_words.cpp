@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "slurm/hostlist.hpp"
 
 namespace batchai::run {
 
@@ -139,6 +140,22 @@ bool found_no_controller(std::string_view srun_messages) {
     });
 }
 
+namespace {
+
+constexpr std::string_view node_failure_on = "srun: error: Node failure on ";
+
+}  // namespace
+
+std::vector<std::string> failed_nodes(std::string_view srun_messages) {
+    std::vector<std::string> found;
+    for (const std::string_view line : split(srun_messages, '\n')) {
+        if (!line.starts_with(node_failure_on)) continue;
+        const auto nodes = slurm::expand_hostlist(trim(line.substr(node_failure_on.size())));
+        if (nodes) found.insert(found.end(), nodes->begin(), nodes->end());
+    }
+    return found;
+}
+
 std::optional<EndedBy> end_of_step(std::string_view srun_messages) {
     const auto has = [&](std::string_view words) {
         return srun_messages.find(words) != std::string_view::npos;
@@ -148,7 +165,7 @@ std::optional<EndedBy> end_of_step(std::string_view srun_messages) {
     if (has(": Out Of Memory\n") || has("Detected 1 oom_kill") || has("Detected 1 oom-kill") ||
         has(" oom_kill event") || has(" oom-kill event"))
         return EndedBy::memory;
-    if (has("srun: error: Node failure on ")) return EndedBy::node;
+    if (has(node_failure_on)) return EndedBy::node;
     return std::nullopt;
 }
 

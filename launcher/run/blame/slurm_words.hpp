@@ -54,6 +54,9 @@ struct LaunchFailure {
 // Returns what ended a step besides its own tasks, if srun said so: lack of memory or a lost node.
 [[nodiscard]] std::optional<record::EndedBy> end_of_step(std::string_view srun_messages);
 
+// Returns the nodes that srun said had failed ("srun: error: Node failure on n[2-3]").
+[[nodiscard]] std::vector<std::string> failed_nodes(std::string_view srun_messages);
+
 // slurmstepd's message that it ends a step for its memory.
 struct MemoryNotice {
     std::string node;  // empty if the message does not name it

@@ -149,13 +149,14 @@ bool GpuCheck::wanted(const Context& context) {
 PhaseEnd GpuCheck::run(Context& context) {
     const bool in_container = context.plan.container.has_value();
     const auto reports = context.files().gpu_reports(context.start());
-    const auto nodes = context.place.nodes;
+    // Once ranks have run, each start has its own check, and a spare node may have to wait for it.
+    const auto nodes = context.place.restarts == 0 ? context.ready_nodes() : context.place.nodes;
     expect_node_failures(context);
     record::forget_reports(reports);
     const auto result = context.steps.run(
         {.arguments = phase_arguments(
              context.plan, {.layout = one_task_per_node(static_cast<int>(nodes.size())),
-                            .nodes = context.step_nodes(),
+                            .nodes = context.to_name(nodes),
                             .command = {"/bin/sh", "-c", guarded(run_if_there_are_gpus),
                                         in_container ? node::bundle_gpu_check
                                                      : program_on_nodes("mpi_bridge_gpus"),
@@ -201,7 +202,8 @@ PhaseEnd GpuCheck::run(Context& context) {
                                   .phase = std::string(name),
                                   .node = std::move(*verdict.bad_node),
                                   .first_error_line = std::move(verdict.fault)},
-                      .may_start_again = true});
+                      .may_start_again = true,
+                      .of_node = true});
 }
 
 }  // namespace batchai::run

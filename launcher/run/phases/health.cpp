@@ -73,6 +73,17 @@ Ending ending_of(const HealthVerdict& verdict) {
     return ending;
 }
 
+// Returns whether the job goes on without the nodes that have failed.
+bool replaced(Context& context, const HealthVerdict& verdict) {
+    std::vector<std::string> bad;
+    for (const auto& [node, fault] : verdict.bad)
+        bad.push_back(node);
+    if (!context.leave_out(bad)) return false;
+    context.log.warn(fmt::format("the job goes on without {}, which {} failed a health check",
+                                 fmt::join(bad, ", "), bad.size() == 1 ? "has" : "have"));
+    return true;
+}
+
 }  // namespace
 
 HealthVerdict verdict_on(const std::vector<NodeHealth>& nodes) {
@@ -116,7 +127,7 @@ PhaseEnd Health::run(Context& context) {
         std::printf("batchai: notice: %s\n", remark.c_str());
     }
     std::fflush(stdout);
-    if (!verdict.bad.empty()) {
+    if (!verdict.bad.empty() && !replaced(context, verdict)) {
         Ending ending = ending_of(verdict);
         std::fprintf(stderr, "batchai: %s: %s: %s\n", ending.failure.message.c_str(),
                      ending.failure.node.c_str(), ending.failure.first_error_line.c_str());

@@ -82,7 +82,7 @@ bool NodeSetup::wanted(const Context& context) {
 
 PhaseEnd NodeSetup::run(Context& context) {
     const plan::NodeSetup& setup = *context.plan.node_setup;
-    const auto& nodes = context.granted.nodes;
+    const auto nodes = context.ready_nodes();
     const bool own_place = !setup.log_directory.empty();
     const std::string infix = own_place ? "" : "-node_setup";
     const std::string output = fmt::format("stdout{}-%N.txt", infix);
@@ -115,7 +115,8 @@ PhaseEnd NodeSetup::run(Context& context) {
     for (const TaskFile& file : files_on_nodes(nodes, files.standard_error))
         words.error_files.push_back(file.path);
     const auto result = context.steps.run(
-        {.arguments = srun_arguments(context.plan, setup_step(setup, nodes.size()), "none", files),
+        {.arguments = srun_arguments(context.plan, setup_step(setup, nodes.size()), "none", files,
+                                     context.to_name(nodes)),
          .environment = srun_environment(context.plan, files, environment),
          .tick = [&] { outputs.poll(); },
          .starts = starts_on_nodes(context, step_name, words.error_files)});

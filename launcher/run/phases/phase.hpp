@@ -22,8 +22,12 @@ struct Ending {
     record::EndedBy by = record::EndedBy::start;
     int exit_code = 1;                             // the job's
     std::vector<std::string> more_bad_nodes = {};  // besides the one that the failure names
-    bool may_start_again = false;                  // an elastic job may start its ranks again
-    bool for_other_hosts = false;                  // they have ended only to start on other nodes
+    bool may_start_again = false;                  // the ranks may start again in this allocation
+    // Whatever runs there, the nodes that the failure names are to blame.
+    bool of_node = false;
+    // It is no consequence of the loss of a node that Slurm has not noticed yet.
+    bool knows_cause = false;
+    bool for_other_hosts = false;  // they have ended only to start on other nodes
     // The ranks have ended with 0. Unless the job is run again, it has succeeded.
     bool of_success = false;
 };

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "run/again/hosts.hpp"
 #include "run/blame/culprit.hpp"
 #include "run/blame/outside.hpp"
 #include "run/phases/phase.hpp"
@@ -15,8 +16,8 @@
 namespace batchai::run {
 
 PhaseEnd Preparation::run(Context& context) {
-    const plan::Step& step = *context.step(plan::StepKind::preparation);
-    const auto& nodes = context.granted.nodes;
+    const auto nodes = context.ready_nodes();
+    const plan::Step step = shrunk(*context.step(plan::StepKind::preparation), nodes.size());
     std::printf("batchai: preparing %zu nodes\n", nodes.size());
     std::fflush(stdout);
     context.log.all_nodes("job preparation starts");
@@ -45,11 +46,11 @@ PhaseEnd Preparation::run(Context& context) {
                     .refusals = context.files().refusals(step_name)};
     for (const TaskFile& file : files_on_nodes(nodes, files.standard_error))
         words.error_files.push_back(file.path);
-    const auto result =
-        context.steps.run({.arguments = srun_arguments(context.plan, step, "none", files),
-                           .environment = srun_environment(context.plan, files, environment),
-                           .tick = [&] { outputs.poll(); },
-                           .starts = starts_on_nodes(context, step_name, words.error_files)});
+    const auto result = context.steps.run(
+        {.arguments = srun_arguments(context.plan, step, "none", files, context.to_name(nodes)),
+         .environment = srun_environment(context.plan, files, environment),
+         .tick = [&] { outputs.poll(); },
+         .starts = starts_on_nodes(context, step_name, words.error_files)});
     outputs.finish("the preparation's output", context.log);
     context.log.collect_traces();
     const int step_code = result ? result->exit_code : 1;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -17,16 +19,22 @@
 #include "run/again/host_updates.hpp"
 #include "run/again/warning.hpp"
 #include "run/blame/culprit.hpp"
+#include "run/blame/dead_nodes.hpp"
 #include "run/blame/outside.hpp"
+#include "run/blame/slurm_words.hpp"
 #include "run/phases/phase.hpp"
 #include "run/phases/task_outputs.hpp"
 #include "run/srun/srun_arguments.hpp"
 #include "run/tensorflow/tensorflow_job.hpp"
 #include "run/watch/watcher.hpp"
+#include "slurm/client.hpp"
 
 namespace batchai::run {
 
 namespace {
+
+// Meanwhile nobody reads what the ranks print.
+constexpr std::chrono::seconds answer_about_daemons{3};
 
 // Returns the name of a stream's file in the plan.
 const std::string& name_of(const plan::Step& step, record::RankStream stream) {
@@ -190,6 +198,13 @@ ExpectedStarts starts_of_ranks(const Context& context, const record::RankPlaces&
             .error_files = words.error_files};
 }
 
+// The one process of a custom toolkit runs on the first node of the place.
+std::vector<std::string> nodes_of(const Context& context, const plan::Step& step) {
+    auto nodes = context.step_nodes();
+    if (step.kind == plan::StepKind::master && !nodes.empty()) nodes.resize(1);
+    return nodes;
+}
+
 TasksOfStep ranks_of(const Context& context) {
     const bool one_process = context.main_step()->kind == plan::StepKind::master;
     return {.task = one_process ? "the job's command" : "rank", .on_each_node = one_process};
@@ -211,6 +226,20 @@ Ending for_other_hosts(const HostUpdates& updates) {
             .by = record::EndedBy::node,
             .may_start_again = true,
             .for_other_hosts = true};
+}
+
+// Returns the nodes that are dead, or that srun said had failed.
+std::vector<std::string> lost_nodes(const StepEnd& end) {
+    return end.result && !end.result->dead_nodes.empty() ? end.result->dead_nodes
+                                                         : failed_nodes(end.said);
+}
+
+// The rank that ended first may be one that has only noticed the loss of a node.
+void name_lost_node(record::Failure& failure, const std::vector<std::string>& lost) {
+    if (lost.empty() || std::find(lost.begin(), lost.end(), failure.node) != lost.end()) return;
+    failure.node = lost.front();
+    failure.rank.reset();
+    failure.signal.reset();
 }
 
 PhaseEnd judged(Context& context, const StepEnd& end, const TaskWords& words,
@@ -245,6 +274,9 @@ PhaseEnd judged(Context& context, const StepEnd& end, const TaskWords& words,
         by = of_servers->by;
         exit_code = failure.exit_code.value_or(exit_code);
     }
+    const std::vector<std::string> lost = lost_nodes(end);
+    if (!lost.empty()) by = record::EndedBy::node;
+    name_lost_node(failure, lost);
     if (result) name_full_disk(failure, result->no_room);
     const record::EndWords words_of_end = record::words_of(by);
     failure.code = words_of_end.code;
@@ -253,8 +285,11 @@ PhaseEnd judged(Context& context, const StepEnd& end, const TaskWords& words,
     Ending failed{.failure = std::move(failure),
                   .by = by,
                   .exit_code = exit_code,
+                  .more_bad_nodes = lost,
                   // The ranks of a new start would not be warned again.
-                  .may_start_again = !warned};
+                  .may_start_again = !warned,
+                  .of_node = !lost.empty(),
+                  .knows_cause = blamed.knows_cause};
     std::fprintf(stderr, "batchai: %s\n", sentence_of(failed).c_str());
     return {.exit_code = step_code, .ending = std::move(failed)};
 }
@@ -297,10 +332,15 @@ PhaseEnd Ranks::run(Context& context) {
     const auto started = tensorflow.start(step, environment);
     bool noted = false;
     RankWarner warner(context);
+    // Any other job ends with a node, and Slurm queues it again.
+    const bool keeps_job = context.elastic || context.plan.allocation.spare_nodes > 0;
+    DeadNodes dead(context.place.nodes, [](const std::vector<std::string>& nodes) {
+        return slurm::Client(answer_about_daemons).daemons(nodes);
+    });
     StepEnd end{
         .result = started ? context.steps.run(
                                 {.arguments = srun_arguments(context.plan, step, context.plan.mpi,
-                                                             files, context.step_nodes()),
+                                                             files, nodes_of(context, step)),
                                  .environment = srun_environment(context.plan, files, environment),
                                  .tick =
                                      [&] {
@@ -314,6 +354,11 @@ PhaseEnd Ranks::run(Context& context) {
                                          watcher.poll(!warner.has_warned());
                                      },
                                  .enough = [&] { return watcher.ending() || tensorflow.poll(); },
+                                 .dead_nodes =
+                                     [&](std::string_view said) {
+                                         return keeps_job ? dead.poll(said)
+                                                          : std::vector<std::string>();
+                                     },
                                  .pass_on = [&](int signal) { return warner.pass_on(signal); },
                                  .starts = starts_of_ranks(context, places, words)})
                           : tl::unexpected(started.error())};

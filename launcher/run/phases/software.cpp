@@ -109,7 +109,7 @@ bool SetUpSoftware::wanted(const Context& context) {
 
 PhaseEnd SetUpSoftware::run(Context& context) {
     const plan::Software& software = *context.plan.software;
-    const auto& nodes = context.granted.nodes;
+    const auto nodes = context.ready_nodes();
     const auto reports = context.files().software_reports(context.start());
     std::printf("batchai: setting up software on %zu nodes\n", nodes.size());
     std::fflush(stdout);
@@ -127,6 +127,7 @@ PhaseEnd SetUpSoftware::run(Context& context) {
     const auto result = context.steps.run(
         {.arguments = phase_arguments(context.plan,
                                       {.layout = one_task_per_node(static_cast<int>(nodes.size())),
+                                       .nodes = context.to_name(nodes),
                                        .command = std::move(command)}),
          .environment = srun_environment(step_environment(context, plan::StepKind::master)),
          .deadline = std::chrono::seconds(software.seconds)});

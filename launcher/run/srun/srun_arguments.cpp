@@ -81,7 +81,8 @@ void add_layout(base::Arguments& arguments, const plan::Plan& plan, const plan::
                 const std::vector<std::string>& nodes) {
     const bool everywhere = step.kind != plan::StepKind::master;
     if (nodes.empty()) {
-        arguments.push_back(fmt::format("--nodes={}", everywhere ? plan.allocation.nodes : 1));
+        arguments.push_back(
+            fmt::format("--nodes={}", everywhere ? plan.allocation.all_nodes() : 1));
     } else {
         arguments.push_back(fmt::format("--nodes={}", nodes.size()));
         arguments.push_back(fmt::format("--nodelist={}", fmt::join(nodes, ",")));

@@ -135,6 +135,13 @@ base::Result<base::Child> start_srun(const base::Arguments& arguments,
     return base::Child::start(srun);
 }
 
+// Slurm 22.05 counts the memory of running steps against a step that overlaps them, unless it asks
+// for none of its own.
+base::Arguments overlapping(base::Arguments arguments) {
+    arguments.insert(arguments.begin() + 1, {"--overlap", "--mem=0"});
+    return arguments;
+}
+
 }  // namespace
 
 base::Result<StepResult> SrunRunner::run(const StepRequest& request) {
@@ -176,7 +183,7 @@ base::Result<StepResult> SrunRunner::run_once(const StepRequest& request) {
     base::Pipe pipe = TRY(base::make_pipe());
     Gate gate = TRY(Gate::of(request.held_tasks));
     base::Child srun = TRY(start_srun(
-        request.arguments, request.environment,
+        has_left_step_ ? overlapping(request.arguments) : request.arguments, request.environment,
         {.input = gate.input(), .output = gate.output(), .error = pipe.write_end.get()}));
     srun_ = &srun;
     pipe.write_end.reset(-1);
@@ -214,12 +221,18 @@ base::Result<StepResult> SrunRunner::run_once(const StepRequest& request) {
             result.ended_on_request = true;
             srun.signal(SIGTERM);
         }
+        if (result.dead_nodes.empty()) {
+            result.dead_nodes = request.dead_nodes(result.messages);
+            // A child of srun then has Slurm kill the tasks that still run.
+            if (!result.dead_nodes.empty()) srun.signal(SIGKILL);
+        }
         if (request.deadline.count() > 0 && Clock::now() > end && !overdue) {
             overdue = true;
             srun.signal(SIGTERM);
         }
     }
     srun_ = nullptr;
+    has_left_step_ = has_left_step_ || !result.dead_nodes.empty();
     // Reads what srun and the held tasks left behind. The wait is bounded, because a child of srun
     // may hold the other end open.
     pollfd rest{read_end, POLLIN, 0};
@@ -312,6 +325,11 @@ BackgroundStep& BackgroundStep::operator=(BackgroundStep&& other) noexcept {
 bool BackgroundStep::runs() {
     if (const auto status = srun_.ended()) exit_code_ = base::shell_exit_code(*status);
     return srun_.process() > 0;
+}
+
+void BackgroundStep::abandon() {
+    srun_.signal(SIGKILL);
+    static_cast<void>(srun_.ended_by(Clock::now() + usual_end));
 }
 
 void BackgroundStep::end() {

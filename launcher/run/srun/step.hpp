@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,9 +21,10 @@ struct StepResult {
     // Of srun, as a shell reports it. A step of which a task has not started does not end with 0,
     // although srun does.
     int exit_code = 0;
-    std::string messages;           // srun's standard error
-    std::optional<int> stopped_by;  // TERM or INT that we received while the step ran
-    bool ended_on_request = false;  // StepRequest::enough returned true
+    std::string messages;                   // srun's standard error
+    std::optional<int> stopped_by;          // TERM or INT that we received while the step ran
+    bool ended_on_request = false;          // StepRequest::enough returned true
+    std::vector<std::string> dead_nodes{};  // what StepRequest::dead_nodes has returned
     std::vector<NotStarted> not_started{};
     // Tasks of which Slurm says that they have started, while the plugin has not said so.
     std::vector<int> unconfirmed{};
@@ -38,6 +40,11 @@ struct StepRequest {
     std::function<void()> tick = [] {};  // called about four times a second
     // Called after each tick. Once it returns true, Slurm kills the step's tasks.
     std::function<bool()> enough = [] { return false; };
+    // Called after each tick with what srun has said so far. Once it returns nodes, srun is killed:
+    // it would wait for the tasks there until Slurm gives the nodes up. The other tasks are killed
+    // with it. Slurm may count the step as running for a while, so all later steps overlap it.
+    std::function<std::vector<std::string>(std::string_view messages)> dead_nodes =
+        [](std::string_view) { return std::vector<std::string>(); };
     // Called for TERM, INT, HUP, USR1, USR2 and URG that we receive. Returns the signal to pass on
     // to srun, or nothing to pass on none.
     std::function<std::optional<int>(int)> pass_on = [](int signal) {
@@ -87,6 +94,7 @@ class SrunRunner final : public StepRunner {
 
     std::string job_id_;
     base::Child* srun_ = nullptr;  // of the step that runs now
+    bool has_left_step_ = false;   // Slurm may still count one as running
     std::deque<int> not_handled_;  // signals that came while no step ran
     bool noticed_ = false;
     base::HeldSignals signals_{SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, plan::checkpoint_notice,
@@ -119,6 +127,8 @@ class BackgroundStep {
 
     // Returns false once srun has ended.
     [[nodiscard]] bool runs();
+    // Kills srun, which would wait for a node that is dead. Slurm then ends the step.
+    void abandon();
     // Returns srun's exit code, as a shell reports it, once runs() has returned false.
     [[nodiscard]] std::optional<int> exit_code() const { return exit_code_; }
 

@@ -88,7 +88,8 @@ Ending ended_by_watch(const record::Alarm& alarm) {
                                             ? alarm.message
                                             : fmt::format("{}: {}", alarm.message, alarm.where)},
         .by = record::EndedBy::hang,
-        .may_start_again = true};
+        .may_start_again = true,
+        .of_node = !alarm.node.empty()};
 }
 
 }  // namespace

@@ -54,6 +54,13 @@ Result<std::vector<NodeStatus>> Client::nodes(const NodeFilter& filter) const {
     return nodes;
 }
 
+Result<std::map<std::string, base::Endpoint>> Client::daemons(
+    const std::vector<std::string>& nodes) const {
+    return parse_daemons(TRY(read({"sinfo", "--noheader", "--Node", "--all",
+                                   fmt::format("--nodes={}", fmt::join(nodes, ",")),
+                                   fmt::format("--Format={}", kDaemonFormat)})));
+}
+
 Result<std::string> Client::core_counts(const std::string& partition) const {
     base::Arguments arguments{"sinfo", "--noheader", "--Node", "--format=%N|%f|%C"};
     if (!partition.empty()) arguments.push_back(fmt::format("--partition={}", partition));

@@ -34,7 +34,7 @@ std::string faults_of_file(const std::string& retry) {
 TEST(RetryOfAJob, IsPlannedWithItsDefaults) {
     const Made made = planned(with(R"({"on": ["timeout", "75"]})"));
     ASSERT_TRUE(made.plan) << faults(made);
-    EXPECT_EQ(made.plan->retry, (Retry{.on = {"timeout", "75"}, .max = 3}));
+    EXPECT_EQ(made.plan->retry, (Retry{.on = {"timeout", "75"}, .max = 3, .in_allocation = true}));
     EXPECT_FALSE(planned(small_job()).plan->retry);
 }
 

@@ -40,20 +40,20 @@ TEST(Sbatch, WritesTheLogWhereTheStoreLooksForIt) {
 
 TEST(Sbatch, PutsTheSitesOwnOptionsLast) {
     Plan plan;
-    plan.allocation = {2,
-                       8,
-                       4,
-                       3,
-                       1000,
-                       std::chrono::minutes(90),
-                       {{"exclusive", ""},
-                        {"partition", "gpu"},
-                        {"constraint", "k80"},
-                        {"gres", "gpu:1"},
-                        {"account", "acc"},
-                        {"qos", "q"},
-                        {"mem", "0"},
-                        {"licenses", "a b"}}};
+    plan.allocation = {.nodes = 2,
+                       .processes = 8,
+                       .processes_per_node = 4,
+                       .cpus_per_process = 3,
+                       .nice = 1000,
+                       .time_limit = std::chrono::minutes(90),
+                       .options = {{"exclusive", ""},
+                                   {"partition", "gpu"},
+                                   {"constraint", "k80"},
+                                   {"gres", "gpu:1"},
+                                   {"account", "acc"},
+                                   {"qos", "q"},
+                                   {"mem", "0"},
+                                   {"licenses", "a b"}}};
     const auto options = sbatch_options(plan);
     for (const char* option :
          {"--nodes=2", "--ntasks=8", "--ntasks-per-node=4", "--cpus-per-task=3", "--exclusive",

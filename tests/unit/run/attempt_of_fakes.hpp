@@ -156,7 +156,7 @@ class PhasesTest : public ScratchTest {
                           return refuses_ ? base::Result<void>(base::fail("busy"))
                                           : base::Result<void>();
                       },
-                      .pause = [](std::chrono::seconds) {}};
+                      .pause = [](std::chrono::milliseconds) {}};
     std::optional<SlurmsView> view_;
     bool refuses_ = false;
     int looks_ = 0;

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Goes on from its checkpoint, step by step. At step 5 of the first start, rank 1 does as WAY says."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import mpi_bridge
+
+place = Path(os.environ["PLACE"])
+checkpoint = place / "checkpoint"
+mpi_bridge.init()
+rank, size = mpi_bridge.rank(), mpi_bridge.size()
+restarts = os.environ.get("SLURM_RESTART_COUNT", "0")
+step = int(checkpoint.read_text()) if checkpoint.exists() else 0
+print(f"start {restarts}: rank {rank} of {size} on {socket.gethostname()} from {step}", flush=True)
+while not (place / "stop").exists():
+    ones = np.ones(1000, "f4")
+    mpi_bridge.allreduce(ones)
+    step += 1
+    if rank == 0:
+        checkpoint.write_text(str(step))
+        with (place / "times").open("a") as times:
+            times.write(f"{time.time():.3f} {restarts} {step} {ones[0]:.0f}\n")
+    if rank == 1 and step == 5 and restarts == "0":
+        way = os.environ["WAY"]
+        if way == "exit":
+            sys.exit(75)
+        if way == "hang":
+            signal.pause()
+    time.sleep(0.1)
