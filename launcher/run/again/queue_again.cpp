@@ -112,7 +112,8 @@ bool QueueAgain::may_run_here(const Ending& ending, const slurm::JobStatus& job)
     const bool has_spares = context_.plan.allocation.spare_nodes > 0;
     if (context_.plan.retry->exclude_failed_nodes && !ending.failure.node.empty() && !has_spares)
         return false;
-    return leaves_time(job.start, job.end, base::now());
+    // A pre-emption's grace time may have begun.
+    return leaves_time(job.start, job.end, base::now()) && cause_of(ending) == ending.by;
 }
 
 std::optional<int> QueueAgain::count_here(const Ending& ending) {

@@ -37,6 +37,10 @@ constexpr std::chrono::seconds answer_between_starts{10};
 constexpr std::chrono::seconds between_looks{5};
 constexpr int most_looks = 36;
 
+bool is_being_ended(const slurm::JobStatus& job) {
+    return job.state == slurm::JobState::completing || slurm::is_final(job.state);
+}
+
 std::string listed(const Nodes& nodes) {
     return fmt::format("{}", fmt::join(nodes, ", "));
 }
@@ -314,6 +318,7 @@ bool RankRestarts::start_again(Ending& ending) {
         context_.log.master("Slurm does not answer, so the ranks start again where they were: " +
                             view.error().text());
     }
+    if (view && is_being_ended(view->job)) return false;
     const bool suspicion = note_bad_nodes(ending);
     const auto why = reason(ending, view ? &*view : nullptr, suspicion);
     if (!why) return false;

@@ -2,10 +2,15 @@
 #include "run/blame/dead_nodes.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "run/blame/slurm_words.hpp"
 
 namespace batchai::run {
+
+void DeadNodes::suspect(Clock::time_point now) {
+    if (!std::exchange(has_begun_, true)) next_ = now;
+}
 
 bool DeadNodes::is_due(std::string_view messages, Clock::time_point now) {
     if (!has_begun_) {

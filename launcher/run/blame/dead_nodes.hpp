@@ -16,8 +16,8 @@ namespace batchai::run {
 
 // Notices that nodes of a step are dead. Slurm waits for SlurmdTimeout, usually five minutes, until
 // it says so, and srun waits for Slurm. This looks only once a task has ended badly and srun does
-// not end: a node is dead if nobody listens where its slurmd should, several times in a row. As
-// long as no node at all answers, nothing is known.
+// not end, or the tasks stand still: a node is dead if nobody listens where its slurmd should,
+// several times in a row. As long as no node at all answers, nothing is known.
 class DeadNodes {
   public:
     using Clock = std::chrono::steady_clock;
@@ -37,6 +37,8 @@ class DeadNodes {
     DeadNodes(std::vector<std::string> nodes, Ask ask)
         : nodes_(std::move(nodes)), ask_(std::move(ask)) {}
 
+    // Looks from now on, although no task has ended.
+    void suspect(Clock::time_point now = Clock::now());
     // Must be called some times a second while the step runs. `messages` are what srun has said so
     // far. Returns the dead nodes, once there are any. May take as long as `longest_answer`.
     [[nodiscard]] const std::vector<std::string>& poll(std::string_view messages,

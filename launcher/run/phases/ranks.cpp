@@ -251,7 +251,8 @@ PhaseEnd judged(Context& context, const StepEnd& end, const TaskWords& words,
     if (!ending)
         ending =
             node_failure(context, name, step_code == 0, result ? result->stopped_by : std::nullopt);
-    if (!ending && step_code != 0) ending = hang;
+    const bool is_dead = result && !result->dead_nodes.empty();
+    if (!ending && step_code != 0 && !is_dead) ending = hang;
     if (!ending && context.host_updates != nullptr && context.host_updates->ranks_have_left())
         ending = for_other_hosts(*context.host_updates);
     if (ending || step_code == 0) return {.exit_code = step_code, .ending = std::move(ending)};
@@ -334,7 +335,7 @@ PhaseEnd Ranks::run(Context& context) {
     RankWarner warner(context);
     // Any other job ends with a node, and Slurm queues it again.
     const bool keeps_job = context.elastic || context.plan.allocation.spare_nodes > 0;
-    DeadNodes dead(context.place.nodes, [](const std::vector<std::string>& nodes) {
+    DeadNodes dead(context.ready_nodes(), [](const std::vector<std::string>& nodes) {
         return slurm::Client(answer_about_daemons).daemons(nodes);
     });
     StepEnd end{
@@ -356,8 +357,9 @@ PhaseEnd Ranks::run(Context& context) {
                                  .enough = [&] { return watcher.ending() || tensorflow.poll(); },
                                  .dead_nodes =
                                      [&](std::string_view said) {
-                                         return keeps_job ? dead.poll(said)
-                                                          : std::vector<std::string>();
+                                         if (!keeps_job) return std::vector<std::string>();
+                                         if (watcher.has_alarmed()) dead.suspect();
+                                         return dead.poll(said);
                                      },
                                  .pass_on = [&](int signal) { return warner.pass_on(signal); },
                                  .starts = starts_of_ranks(context, places, words)})

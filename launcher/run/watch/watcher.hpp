@@ -34,6 +34,8 @@ class Watcher {
     void poll(bool may_end);
     // The ranks have ended, perhaps before the nodes have said where they were.
     void finish();
+    // Returns whether the ranks have stood still since they were started.
+    [[nodiscard]] bool has_alarmed() const { return alarms_ > 0; }
     // Returns why the ranks are to be ended, once they are.
     [[nodiscard]] const std::optional<Ending>& ending() const { return ending_; }
 
