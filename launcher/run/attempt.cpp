@@ -171,12 +171,6 @@ namespace {
 // Once a job is being ended, only KillWait, usually 30 s, is left of it.
 constexpr std::chrono::seconds slurms_deadline{5};
 
-// Returns the first nodes of the allocation, and the others as spare ones.
-Place first_place(const plan::Allocation& asked, const std::vector<std::string>& granted) {
-    const auto spares = granted.begin() + asked.nodes;
-    return place_on({granted.begin(), spares}, 0, {spares, granted.end()});
-}
-
 // Returns the size of the batch script's log when attempt `number` began.
 std::size_t begin_of_attempt(const plan::Plan& plan, int number) {
     if (number < 1) return 0;

@@ -108,6 +108,11 @@ Place place_on(std::vector<std::string> nodes, int restarts, std::vector<std::st
     return place;
 }
 
+Place first_place(const plan::Allocation& asked, const std::vector<std::string>& granted) {
+    const auto spares = granted.begin() + asked.nodes;
+    return place_on({granted.begin(), spares}, 0, {spares, granted.end()});
+}
+
 const plan::Step* Context::step(plan::StepKind kind) const {
     const auto found = std::find_if(plan.steps.begin(), plan.steps.end(),
                                     [&](const plan::Step& step) { return step.kind == kind; });

@@ -89,6 +89,10 @@ struct Place {
 [[nodiscard]] Place place_on(std::vector<std::string> nodes, int restarts = 0,
                              std::vector<std::string> spares = {});
 
+// Returns the place of the first start: the first nodes of the allocation. The others are spare.
+[[nodiscard]] Place first_place(const plan::Allocation& asked,
+                                const std::vector<std::string>& granted);
+
 // Ports of the first node, where this program runs.
 struct Ports {
     std::optional<base::ReservedPort> job;    // of AZ_BATCH_MASTER_NODE, for the job's own use

@@ -112,6 +112,21 @@ TEST(SlurmOptions, OfTheUserMustNotContradictTheFile) {
     }
 }
 
+// Breaks when Slurm cuts the spare nodes off because there are fewer tasks than nodes, or ends the
+// job with the node that they are for.
+TEST(SlurmOptions, AskForSpareNodesBesides) {
+    Plan plan = large_plan();
+    plan.allocation.spare_nodes = 2;
+    for (const Door door : {Door::sbatch, Door::salloc})
+        EXPECT_THAT(at_door(plan, door),
+                    testing::IsSupersetOf(
+                        {"--nodes=4", "--ntasks=16", "--ntasks-per-node=4", "--no-kill=set"}));
+    EXPECT_THAT(at_door(plan, Door::srun), testing::IsSupersetOf({"--nodes=2", "--ntasks=8"}));
+    EXPECT_THAT(at_door(plan, Door::srun), Not(Contains("--no-kill=set")));
+    EXPECT_THAT(at_door(plan, Door::sbatch, {{"nodes", "2"}}).front(),
+                testing::HasSubstr("asks for 4 (nodeCount and spareNodes)"));
+}
+
 TEST(SlurmOptions, SayTheTimeLimitAsSlurmDoes) {
     Plan plan = large_plan();
     for (const auto& [minutes, text] :

@@ -102,7 +102,7 @@ class PhasesTest : public ScratchTest {
                         .log = log,
                         .elastic = elastic_,
                         .ports = {},
-                        .place = place_on(granted_.nodes)};
+                        .place = first_place(plan_.allocation, granted_.nodes)};
         record::Attempt record;
         record.number = context.attempt();
         record.nodes = granted_.nodes;

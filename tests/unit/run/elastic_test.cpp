@@ -81,6 +81,20 @@ TEST(NextStart, HasAllNodesThatAreFit) {
     EXPECT_THAT(next.give_back, IsEmpty());
 }
 
+// Breaks when ranks that could stay where they are move, or when a spare node is not used.
+TEST(NextStart, TakesASpareNodeOnlyForOneThatIsLost) {
+    Cluster job;
+    job.hosts.most = 2;
+    job.hosts.place = {"n1", "n3"};
+    EXPECT_THAT(decide(job.hosts, job.view).nodes, ElementsAre("n1", "n3"));
+    EXPECT_THAT(decide(job.hosts, job.view).spares, ElementsAre("n2", "n4"));
+    job.lose("n1");
+    EXPECT_THAT(decide(job.hosts, job.view).nodes, ElementsAre("n2", "n3"));
+    EXPECT_THAT(decide(job.hosts, job.view).spares, ElementsAre("n4"));
+    job.hosts.unfit = {"n2", "n3"};
+    EXPECT_THAT(decide(job.hosts, job.view).nodes, ElementsAre("n4"));
+}
+
 TEST(NextStart, GivesBackWhatTheUserDoesNotWant) {
     Cluster job;
     job.hosts.wanted = 2;

@@ -93,6 +93,11 @@ TEST(EndOfStep, KnowsMemoryAndLostNodes) {
               EndedBy::memory);
     EXPECT_EQ(end_of_step("srun: error: Node failure on h2\n"), EndedBy::node);
     EXPECT_EQ(end_of_step("srun: error: n1: task 0: Killed\n"), std::nullopt);
+    EXPECT_THAT(
+        failed_nodes("srun: error: n1: task 0: Killed\nsrun: error: Node failure on h[2-3]\n"
+                     "srun: error: Node failure on n9\n"),
+        testing::ElementsAre("h2", "h3", "n9"));
+    EXPECT_THAT(failed_nodes("srun: error: n1: task 0: Killed\n"), testing::IsEmpty());
 }
 
 TEST(MemoryNotice, HasTheNodeAndSlurmsWords) {

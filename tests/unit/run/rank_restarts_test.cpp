@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "run/again/rank_restarts.hpp"
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "slurm_of_scripts.hpp"
+
+namespace batchai::run {
+
+namespace {
+
+using record::EndedBy;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+constexpr const char* failure_of_n2 =
+    "srun: error: n1.invalid: task 0: Exited with exit code 1\n"
+    "srun: error: Node failure on n2.invalid\n";
+
+}  // namespace
+
+// A job of two ranks on n1 and n2, with n3 as a spare node.
+class SpareNodes : public QueueAgainTest {
+  protected:
+    void SetUp() override {
+        QueueAgainTest::SetUp();
+        plan_.retry.reset();
+        plan_.allocation.spare_nodes = 1;
+        granted_.nodes = {"n1.invalid", "n2.invalid", "n3.invalid"};
+        view_.emplace();
+        view_->job.state = slurm::JobState::running;
+        for (const std::string& name : granted_.nodes) {
+            view_->job.nodes.push_back(name);
+            slurm::NodeStatus& status = view_->nodes.emplace_back();
+            status.name = name;
+            status.state = slurm::NodeBaseState::allocated;
+        }
+    }
+    // One start: the wire-up check, and the ranks.
+    void start_that_ends(int exit_code, const std::string& messages = {}) {
+        steps_.answer(0);
+        steps_.answer(exit_code, messages);
+    }
+    // The nodes of the step of the ranks at each start.
+    [[nodiscard]] std::vector<std::string> nodes_of_starts() const {
+        std::vector<std::string> found;
+        for (const StepRequest& request : steps_.requests) {
+            if (!request.starts) continue;
+            for (const std::string& argument : request.arguments) {
+                if (argument.starts_with("--nodelist=")) found.push_back(argument.substr(11));
+            }
+        }
+        return found;
+    }
+};
+
+TEST_F(SpareNodes, TakeThePlaceOfANodeThatHasFailed) {
+    start_that_ends(1, failure_of_n2);
+    EXPECT_EQ(attempt(), 0);
+    EXPECT_THAT(nodes_of_starts(), ElementsAre("n1.invalid,n2.invalid", "n1.invalid,n3.invalid"));
+    ASSERT_EQ(record_.restarts.size(), 1U);
+    EXPECT_THAT(record_.restarts[0].nodes, ElementsAre("n1.invalid", "n3.invalid"));
+    EXPECT_EQ(record_.restarts[0].failure.node, "n2.invalid");
+    EXPECT_EQ(record_.restarts[0].failure.rank, std::nullopt) << "n1 has only noticed it";
+    EXPECT_THAT(steps_.requests.back().environment, Contains("SLURM_RESTART_COUNT=1"));
+    EXPECT_THAT(steps_.requests.back().environment, Contains("TORCHELASTIC_RESTART_COUNT=1"));
+    EXPECT_THAT(steps_.requests[1].environment, Not(Contains("SLURM_RESTART_COUNT=1")));
+}
+
+// Breaks when the ranks start once more where Slurm does not know yet that the node is dead.
+TEST_F(SpareNodes, TakeThePlaceOfANodeThatSlurmStillBelievesIn) {
+    steps_.answer(0);
+    steps_.answers.emplace_back([](const StepRequest&) {
+        return StepResult{
+            .exit_code = 137, .messages = {}, .stopped_by = {}, .dead_nodes = {"n1.invalid"}};
+    });
+    EXPECT_EQ(attempt(), 0);
+    EXPECT_THAT(nodes_of_starts(), ElementsAre("n1.invalid,n2.invalid", "n2.invalid,n3.invalid"));
+}
+
+TEST_F(SpareNodes, AreNotForAProgramThatFails) {
+    start_that_ends(3, "srun: error: n2.invalid: task 1: Exited with exit code 3\n");
+    EXPECT_EQ(attempt(), 3);
+    EXPECT_THAT(record_.restarts, IsEmpty());
+    EXPECT_THAT(asked(), Not(HasSubstr("requeue")));
+}
+
+// Slurm would have queued the job again, were it not for --no-kill.
+TEST_F(SpareNodes, AreUsedUpAndThenTheJobIsQueuedAgain) {
+    start_that_ends(1, failure_of_n2);
+    start_that_ends(1, "srun: error: Node failure on n3.invalid\n");
+    EXPECT_EQ(attempt(), 1);
+    EXPECT_EQ(record_.restarts.size(), 1U);
+    EXPECT_EQ(record_.ended_by, EndedBy::node);
+    EXPECT_TRUE(record_.runs_again());
+    EXPECT_THAT(record_.retried->message, HasSubstr("no spare node is left"));
+    EXPECT_THAT(asked(), HasSubstr("scontrol requeue 7\n"));
+}
+
+TEST_F(SpareNodes, AreNotUsedOnceTheJobIsBeingEnded) {
+    view_->job.state = slurm::JobState::completing;
+    start_that_ends(1, failure_of_n2);
+    EXPECT_EQ(attempt(), 1);
+    EXPECT_THAT(record_.restarts, IsEmpty());
+}
+
+TEST_F(SpareNodes, TakeThePlaceOfANodeWithoutARank) {
+    steps_.answer(0);
+    steps_.answers.emplace_back([](const StepRequest&) {
+        return StepResult{
+            .exit_code = 1,
+            .messages = {},
+            .stopped_by = {},
+            .not_started = {{.task = 1, .node = "n2.invalid", .reason = "no such device"}}};
+    });
+    EXPECT_EQ(attempt(), 0);
+    EXPECT_THAT(nodes_of_starts(), ElementsAre("n1.invalid,n2.invalid", "n1.invalid,n3.invalid"));
+}
+
+// Breaks when the job runs on a node that has failed a check, or checks the others once more.
+TEST_F(SpareNodes, TakeThePlaceOfANodeThatFailsACheckOfTheSite) {
+    plan_.health = plan::HealthChecks{.directory = "/checks", .retries = 1};
+    plan_.steps.insert(plan_.steps.begin(), step_of(plan::StepKind::preparation, 3, false));
+    steps_.answers.emplace_back([this](const StepRequest&) {
+        append("job/attempts/1.health.0.json",
+               R"({"schema": "batchai-health/v1", "refused": "", "checks": [{"name": "disk",
+                "outcome": "failed", "exitCode": 1, "line": "gone", "milliseconds": 5}]})");
+        return StepResult{};
+    });
+    EXPECT_EQ(attempt(), 0);
+    EXPECT_THAT(phases(),
+                ElementsAre("outputs 0", "health 0", "preparation 0", "wire-up 0", "ranks 0"));
+    EXPECT_THAT(nodes_of_starts(), ElementsAre("n2.invalid,n3.invalid", "n2.invalid,n3.invalid"))
+        << "preparation and ranks";
+    EXPECT_THAT(record_.warnings,
+                ElementsAre("the job goes on without n1.invalid, which has failed a health check"));
+    EXPECT_THAT(record_.restarts, IsEmpty());
+}
+
+// A job with "retry" and without spare nodes.
+class RetryInAllocation : public SpareNodes {
+  protected:
+    void SetUp() override {
+        SpareNodes::SetUp();
+        plan_.allocation.spare_nodes = 0;
+        granted_.nodes.pop_back();
+        view_->job.nodes.pop_back();
+        plan_.retry = plan::Retry{.on = {"75", "nodeFailure"}, .max = 2, .in_allocation = true};
+        const auto now = base::now();
+        view_->job.start = now - std::chrono::minutes(1);
+        view_->job.end = now + std::chrono::minutes(9);
+    }
+    void ranks_end_with_75() {
+        start_that_ends(75, "srun: error: n2.invalid: task 1: Exited with exit code 75\n");
+    }
+};
+
+TEST_F(RetryInAllocation, StartsTheRanksAgainWhereTheyAre) {
+    ranks_end_with_75();
+    EXPECT_EQ(attempt(), 0);
+    EXPECT_EQ(record_.restarts.size(), 1U);
+    EXPECT_EQ(count().retries, 1);
+    EXPECT_EQ(count().attempt, 1);
+    EXPECT_THAT(asked(), Not(HasSubstr("requeue")));
+    EXPECT_EQ(looks_, 1) << "the exit code says that no node was lost";
+}
+
+TEST_F(RetryInAllocation, CountsWithTheOtherRetries) {
+    for (int start = 0; start < 3; ++start)
+        ranks_end_with_75();
+    EXPECT_EQ(attempt(), 75);
+    EXPECT_EQ(record_.restarts.size(), 2U);
+    EXPECT_FALSE(record_.runs_again());
+    EXPECT_THAT(record_.retried->message, HasSubstr("has been run again 2 times"));
+    EXPECT_THAT(asked(), Not(HasSubstr("requeue")));
+}
+
+// Breaks when a job is ended by a time limit that it would have had anew.
+TEST_F(RetryInAllocation, IsNotForTheSecondHalfOfTheTime) {
+    view_->job.start = base::now() - std::chrono::minutes(10);
+    ranks_end_with_75();
+    EXPECT_EQ(attempt(), 75);
+    EXPECT_THAT(record_.restarts, IsEmpty());
+    EXPECT_THAT(asked(), HasSubstr("scontrol requeue 7\n"));
+}
+
+TEST_F(RetryInAllocation, IsNotForAJobThatWantsToBeQueued) {
+    plan_.retry->in_allocation = false;
+    ranks_end_with_75();
+    EXPECT_EQ(attempt(), 75);
+    EXPECT_THAT(asked(), HasSubstr("scontrol requeue 7\n"));
+}
+
+TEST_F(RetryInAllocation, LeavesTheNodeThatIsExcludedForASpareOne) {
+    plan_.retry->exclude_failed_nodes = true;
+    ranks_end_with_75();
+    EXPECT_EQ(attempt(), 75) << "without one, the job is queued";
+    EXPECT_THAT(asked(), HasSubstr("scontrol requeue 7\n"));
+    std::filesystem::remove_all(path("job"));
+    std::filesystem::create_directories(path("job"));
+    plan_.allocation.spare_nodes = 1;
+    granted_.nodes.emplace_back("n3.invalid");
+    view_->job.nodes.emplace_back("n3.invalid");
+    steps_.requests.clear();
+    ranks_end_with_75();
+    EXPECT_EQ(attempt(), 0);
+    EXPECT_THAT(nodes_of_starts(), ElementsAre("n1.invalid,n2.invalid", "n1.invalid,n3.invalid"));
+    EXPECT_EQ(count().retries, 1);
+}
+
+TEST_F(RetryInAllocation, IsNotForAnotherExitCode) {
+    start_that_ends(74, "srun: error: n2.invalid: task 1: Exited with exit code 74\n");
+    EXPECT_EQ(attempt(), 74);
+    EXPECT_THAT(record_.restarts, IsEmpty());
+}
+
+// Breaks when ranks are started while a job of higher priority waits for their nodes.
+TEST_F(RetryInAllocation, IsNotForAJobThatIsBeingPreempted) {
+    is_preempted();
+    ranks_end_with_75();
+    attempt();
+    EXPECT_THAT(record_.restarts, IsEmpty());
+    EXPECT_EQ(record_.ended_by, EndedBy::preemption);
+}
+
+}  // namespace batchai::run
