@@ -28,18 +28,11 @@ teardown_file() {
     wait_until 60 nodes_idle 4
 }
 
-# Brings back the node that a test has set down.
-node_is_back() {
-    local node=${1:-$gone_node}
-    as_root_on login scontrol update nodename="$node" state=resume 2> /dev/null || true
-    [[ $(as_user sinfo -h -n "$node" -o %t | sort -u) =~ ^(idle|alloc|mix|comp)$ ]]
-}
-
 teardown() {
     cancel_jobs
     # A test that failed between the death of a host and its return must not take the node from all
     # the suites that follow.
-    as_root_on h1 pgrep -x slurmd > /dev/null || start_slurmd h1
+    host_lives h1
 }
 
 # batchai WORDS…: in the suite's own home and site; standard input passes through.
@@ -161,7 +154,7 @@ epoch_of_is_over() { output_of "$1" 2> /dev/null | grep -q "^Epoch $2/"; }
     run batchai job wait --name elastic
     echo "$output"
     local code=$status
-    wait_until 60 node_is_back
+    wait_until 60 node_answers $gone_node
     run --separate-stderr output_of elastic
     echo "$output"
     [[ $code -eq 0 ]]
@@ -178,19 +171,6 @@ epoch_of_is_over() { output_of "$1" 2> /dev/null | grep -q "^Epoch $2/"; }
     as_user_on $gone_node "$PREFIX/libexec/batchai/batchai-node" clean --job-id "${BASH_REMATCH[1]}"
     run --separate-stderr batchai job file stream --job elastic --file-name execution-h1.log
     [[ $output == *"the ranks start again on 3 of 4 nodes, restart 2 of 3"* ]]
-}
-
-# host_dies HOST: what a crash ends, and what the next boot does not find. A crash ends all at the same
-# moment, and nobody sees another's end: each srun has a child that waits for srun's death and then
-# tells slurmctld to kill the step, here the watch on the other node. Therefore all are stopped first.
-# Children die before their parents, because the kernel lets a stopped process go on when the last
-# parent outside its process group is gone.
-host_dies() {
-    # shellcheck disable=SC2016 # for the shell on that host
-    as_root_on "$1" bash -c 'all=$( (pgrep "slurmd|slurmstepd"; pgrep -u alice) | sort -rn)
-        kill -STOP $all
-        kill -KILL $all
-        rm -rf /var/lib/slurm/slurmd/*'
 }
 
 waits_again() { [[ $(as_user squeue -h -n "$1" -o '%T %r') == 'PENDING BeginTime' ]]; }
@@ -212,8 +192,7 @@ waits_again() { [[ $(as_user squeue -h -n "$1" -o '%T %r') == 'PENDING BeginTime
             \( -name '*.log' -o -path '*/attempts/*' \) -exec tail -n 20 {} +
         return 1
     }
-    start_slurmd h1
-    wait_until 60 node_is_back h1
+    host_lives h1
     # Slurm would wait for two minutes.
     as_root_on login scontrol update jobid="$(as_user squeue -h -n elastic-first -o %i)" starttime=now+2
     run batchai job wait --name elastic-first

@@ -75,6 +75,29 @@ slurmd_log() { echo "${MINICLUSTER_HOME:-/var/lib/minicluster}/$MINICLUSTER_NAME
 # start_slurmd HOST: starts the slurmd of a host again, with the same log.
 start_slurmd() { "$MINICLUSTER" start --host "$1" 3>&- 4>&-; }
 
+# host_dies HOST: what a crash ends, and what the next boot does not find. A crash ends all at the same
+# moment, and nobody sees another's end: each srun has a child that waits for srun's death and then
+# tells slurmctld to kill the step, here the watch on the other node. Therefore all are stopped first.
+# Children die before their parents, because the kernel lets a stopped process go on when the last
+# parent outside its process group is gone.
+host_dies() {
+    # shellcheck disable=SC2016 # for the shell on that host
+    as_root_on "$1" bash -c 'all=$( (pgrep "slurmd|slurmstepd"; pgrep -u alice) | sort -rn)
+        kill -STOP $all
+        kill -KILL $all
+        rm -rf /var/lib/slurm/slurmd/*'
+}
+
+# host_lives HOST: one that has died is there again, and Slurm knows it.
+host_lives() {
+    as_root_on "$1" pgrep -x slurmd > /dev/null || start_slurmd "$1"
+    wait_until 60 node_answers "$1"
+}
+node_answers() {
+    as_root_on login scontrol update nodename="$1" state=resume 2> /dev/null || true
+    [[ $(as_user sinfo -h -n "$1" -o %t | sort -u) =~ ^(idle|alloc|mix|comp)$ ]]
+}
+
 # restart_slurmds: makes the slurmds of all compute hosts younger than the files of settings.
 restart_slurmds() {
     local host

@@ -12,11 +12,12 @@ stops_at_the_signal() {
         trap "" TERM; trap "echo saved; exit 75" USR1; echo ready; while :; do sleep 0.2; done'
 }
 
-# job_that_runs COMMAND RETRY [SLURM [LIMIT [NODES]]]: the last but one as JSON.
+# job_that_runs COMMAND RETRY [SLURM [LIMIT [NODES]]]: the last but one as JSON. The job goes back into
+# the queue, unless RETRY says otherwise.
 job_that_runs() {
     jq -n --arg command "$1" --argjson retry "$2" --argjson slurm "${3:-{\}}" \
         --argjson limit "${4:-null}" --argjson nodes "${5:-1}" '{properties: ({
-            nodeCount: $nodes, stdOutErrPathPrefix: "/shared/logs", retry: $retry, slurm: $slurm,
+            nodeCount: $nodes, stdOutErrPathPrefix: "/shared/logs", retry: ({inAllocation: false} + $retry), slurm: $slurm,
             customMpiSettings: {commandLine: ("sh -c '"'"'" + $command + "'"'"'")}}
             + (if $limit then {constraints: {maxWallClockTime: $limit}} else {} end))}'
 }

@@ -46,7 +46,8 @@ std::string program_of(pid_t process) {
 }
 
 bool is_ours(std::string_view program) {
-    return program.substr(0, program.find(' ')).ends_with("/batchai-node");
+    return program.substr(0, program.find(' ')).ends_with("/batchai-node") ||
+           program.find("/batchai watch-first-node ") != std::string_view::npos;
 }
 
 SeenProcesses processes_of_user() {

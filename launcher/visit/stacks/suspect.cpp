@@ -2,7 +2,9 @@
 #include "visit/stacks/suspect.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -46,6 +48,46 @@ std::optional<Suspect> of_bridges(const std::vector<NodeStacks>& nodes,
     return std::nullopt;
 }
 
+// Returns the members of `others` if nobody else can be to blame: they are on one node, and not all
+// ranks are there.
+std::optional<Suspect> if_on_one_node(const std::vector<const StackGroup*>& others,
+                                      const std::vector<const StackGroup*>& rest) {
+    if (others.empty() || rest.empty()) return std::nullopt;
+    const StackMember& first = others.front()->members.front();
+    const auto all_there = [&](const StackGroup* group) {
+        return std::all_of(group->members.begin(), group->members.end(),
+                           [&](const StackMember& member) { return member.node == first.node; });
+    };
+    if (!std::all_of(others.begin(), others.end(), all_there)) return std::nullopt;
+    const bool is_alone = others.size() == 1 && others.front()->members.size() == 1;
+    if (!is_alone && std::all_of(rest.begin(), rest.end(), all_there)) return std::nullopt;
+    return Suspect{.rank = is_alone ? first.rank : std::nullopt,
+                   .node = first.node,
+                   .where = others.front()->where};
+}
+
+// Python code by which ranks talk to each other. What they wait in is the innermost of it.
+constexpr std::array<std::string_view, 4> folders_of_communication{
+    "/mpi_bridge/", "/horovod/", "/torch/distributed/", "/mpi4py/"};
+
+bool is_in_communication(const StackGroup& group) {
+    return !group.frames.empty() &&
+           std::any_of(folders_of_communication.begin(), folders_of_communication.end(),
+                       [&](std::string_view folder) {
+                           return group.frames.front().file.find(folder) != std::string::npos;
+                       });
+}
+
+// Those that are not in a call in which the others wait for them.
+std::optional<Suspect> of_communication(const std::vector<StackGroup>& groups) {
+    std::vector<const StackGroup*> waiting;
+    std::vector<const StackGroup*> others;
+    for (const StackGroup& group : groups) {
+        if (is_of_ranks(group)) (is_in_communication(group) ? waiting : others).push_back(&group);
+    }
+    return if_on_one_node(others, waiting);
+}
+
 // Those that are not where most are.
 std::optional<Suspect> of_groups(const std::vector<StackGroup>& groups) {
     std::size_t ranks = 0;
@@ -56,24 +98,11 @@ std::optional<Suspect> of_groups(const std::vector<StackGroup>& groups) {
         if (most == nullptr || group.members.size() > most->members.size()) most = &group;
     }
     if (most == nullptr || 2 * most->members.size() <= ranks) return std::nullopt;
-    const StackGroup* other = nullptr;
-    std::size_t others = 0;
+    std::vector<const StackGroup*> others;
     for (const StackGroup& group : groups) {
-        if (!is_of_ranks(group) || &group == most) continue;
-        if (other == nullptr) other = &group;
-        for (const StackMember& member : group.members) {
-            ++others;
-            if (member.node != other->members.front().node) return std::nullopt;
-        }
+        if (is_of_ranks(group) && &group != most) others.push_back(&group);
     }
-    if (other == nullptr) return std::nullopt;
-    const StackMember& first = other->members.front();
-    const bool on_one_node =
-        std::all_of(most->members.begin(), most->members.end(),
-                    [&](const StackMember& member) { return member.node == first.node; });
-    if (others > 1 && on_one_node) return std::nullopt;
-    return Suspect{
-        .rank = others == 1 ? first.rank : std::nullopt, .node = first.node, .where = other->where};
+    return if_on_one_node(others, {most});
 }
 
 }  // namespace
@@ -81,6 +110,7 @@ std::optional<Suspect> of_groups(const std::vector<StackGroup>& groups) {
 std::optional<Suspect> suspect(const std::vector<NodeStacks>& nodes,
                                const std::vector<StackGroup>& groups) {
     if (auto found = of_bridges(nodes, groups)) return found;
+    if (auto found = of_communication(groups)) return found;
     return of_groups(groups);
 }
 

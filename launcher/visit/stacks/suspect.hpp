@@ -16,9 +16,10 @@ struct Suspect {
     std::string where;
 };
 
-// Returns the rank for which the others wait, as mpi_bridge tells. Otherwise more than half of the
-// ranks must be at the same place, and all others on one node, which are then returned. Returns
-// nothing if the stacks do not single anybody out.
+// Returns the rank for which the others wait, as mpi_bridge tells. Otherwise the ranks of one node
+// are returned if they are not in a call of mpi_bridge, Horovod, torch.distributed or mpi4py while
+// all others are, or if more than half of the ranks are at the same place and all but theirs are
+// there. Returns nothing if the stacks do not single anybody out.
 [[nodiscard]] std::optional<Suspect> suspect(const std::vector<NodeStacks>& nodes,
                                              const std::vector<StackGroup>& groups);
 

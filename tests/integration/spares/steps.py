@@ -29,10 +29,10 @@ while not (place / "stop").exists():
         checkpoint.write_text(str(step))
         with (place / "times").open("a") as times:
             times.write(f"{time.time():.3f} {restarts} {step} {ones[0]:.0f}\n")
-    if rank == 1 and step == 5 and restarts == "0":
-        way = os.environ["WAY"]
-        if way == "exit":
+    way = os.environ["WAY"]
+    if rank == 1 and step >= 5 and (way == "always" or restarts == "0"):
+        if way in ("exit", "always"):
             sys.exit(75)
-        if way == "hang":
+        if way == "pause":
             signal.pause()
     time.sleep(0.1)

@@ -42,6 +42,30 @@ TEST(Suspect, IsTheNodeOfSeveral) {
     EXPECT_EQ(found->node, "n2");
 }
 
+JobProcess waiting_rank(int number, const std::string& file) {
+    JobProcess process = rank(number, "train");
+    auto& frames = process.python.front().frames;
+    frames.insert(frames.begin(), {file, 20, "call"});
+    return process;
+}
+
+// Breaks when only a majority can tell who does not come: there is none of two ranks.
+TEST(Suspect, IsTheOneThatIsNotInACallInWhichTheOthersWait) {
+    for (const char* file : {"/opt/lib/batchai/python/mpi_bridge/native.py",
+                             "/v/site-packages/torch/distributed/distributed_c10d.py"}) {
+        const auto found = suspect_of({{"n1", {waiting_rank(0, file)}}, {"n2", {rank(1, "load")}}});
+        ASSERT_TRUE(found) << file;
+        EXPECT_EQ(found->rank, 1);
+        EXPECT_EQ(found->node, "n2");
+        EXPECT_EQ(found->where, "at train.py:8 in load()");
+        EXPECT_FALSE(suspect_of({{"n1", {waiting_rank(0, file), waiting_rank(1, file)}}}));
+        EXPECT_FALSE(suspect_of({{"n1", {waiting_rank(0, file), rank(1, "load")}},
+                                 {"n2", {rank(2, "load"), rank(3, "meet")}}}));
+    }
+    EXPECT_FALSE(suspect_of({{"n1", {waiting_rank(0, "/v/site-packages/torch/utils/data.py")}},
+                             {"n2", {rank(1, "load")}}}));
+}
+
 // Breaks when somebody is blamed by chance.
 TEST(Suspect, IsNobodyWhomTheStacksDoNotSingleOut) {
     EXPECT_FALSE(suspect_of({}));

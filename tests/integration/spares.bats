@@ -1,0 +1,183 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Jobs that start again in their own allocation: on a spare node, and where they are (docs/spare-nodes.md).
+
+bats_require_minimum_version 1.5.0
+load lib
+
+checks=/etc/batchai/health-spares.d # all hosts share it
+
+setup_file() {
+    make_home spares
+    write_home steps.py < "$SOURCE/tests/integration/spares/steps.py"
+}
+
+teardown_file() {
+    as_root_on login rm -rf "$checks"
+    remove_home
+}
+
+teardown() {
+    cancel_jobs
+    wait_until 60 nothing_is_queued
+    local host
+    for host in h1 h2 h3 h4; do host_lives "$host"; done
+    wait_until 60 nodes_idle 4
+}
+
+batchai() { batchai_with "BATCHAI_SITE=$HOME_DIR/site.lua" "$@"; }
+
+# site TEXT: what is in the site's table.
+site() { write_home site.lua <<< "return { $1 }"; }
+
+# job_file NAME WAY [FILTER]: two ranks on h1 and h2 with h3 as a spare node. At step 5, rank 1 does as WAY says.
+job_file() {
+    as_user mkdir -p "$HOME_DIR/$1"
+    jq -n --arg python "$PYTHON" --arg home "$HOME_DIR" --arg name "$1" --arg way "$2" \
+        --arg modules "$PREFIX/lib/batchai/python" '{properties: {
+            nodeCount: 2, spareNodes: 1, stdOutErrPathPrefix: "/shared/logs",
+            slurm: {nodelist: "h[1-3]"},
+            environmentVariables: [{name: "PLACE", value: ($home + "/" + $name)}, {name: "WAY", value: $way},
+                                   {name: "PYTHONPATH", value: $modules}],
+            customMpiSettings: {commandLine: ($python + " " + $home + "/steps.py")}}} | '"${3:-.}" |
+        write_home "$1.json"
+}
+submit() {
+    job_file "$@"
+    batchai job create --name "$1" --config-file "$1.json" --output none
+}
+
+# has_come NAME START STEP: for wait_until; the ranks of the start have taken the step.
+has_come() { as_user grep -q "^[0-9.]* $2 $3 " "$HOME_DIR/$1/times"; }
+# has_gone_on NAME START: for wait_until; the ranks of the start have taken a step.
+has_gone_on() { as_user grep -q "^[0-9.]* $2 " "$HOME_DIR/$1/times"; }
+
+# ends_well NAME: told to, and no step is missing, comes twice or was taken by fewer ranks than two.
+ends_well() {
+    as_user touch "$HOME_DIR/$1/stop"
+    run batchai job wait --name "$1"
+    echo "$output"
+    [[ $status -eq 0 ]] || return 1
+    as_user cat "$HOME_DIR/$1/times" |
+        awk '$3 != NR || $4 != 2 { print "step " NR ": " $0; wrong = 1 } END { exit wrong || !NR }'
+}
+
+# places NAME: the nodes of the ranks at each start, as the attempt's record has them.
+places() { record_of "$1" '[.restarts[].nodes | join(" ")] | join(", ")'; }
+record_of() {
+    as_user bash -c "find '$HOME_DIR/records' -path '*attempts/1.json' -newer '$HOME_DIR/$1.json' -exec cat {} +" |
+        jq -r "$2"
+}
+attempts() { batchai job show --name "$1" --output json | jq -c '[.attempts[] | [.endedBy, .exitCode]]'; }
+says() { batchai job file stream --job "$1" --file-name execution-h1.log; }
+
+# Breaks when a job waits for Slurm to notice that a node is dead, or goes on with another size.
+@test "a spare node takes the place of one that dies" {
+    site ''
+    submit dies pause '.properties.jobPreparation.commandLine = "echo ready"'
+    wait_until 60 has_come dies 0 5
+    host_dies h2
+    # Slurm does not know it yet.
+    wait_until 30 has_gone_on dies 1
+    [[ $(as_user sinfo -h -n h2 -p main -o %T) == allocated* ]]
+    ends_well dies
+    [[ $(places dies) == "h1 h3" && $(attempts dies) == '[["program",0]]' ]]
+    [[ $(record_of dies '.restarts[0].failure | [.code, .node] | join(" ")') == "NodeFailed h2" ]]
+    run says dies
+    echo "$output"
+    [[ $output == *"the ranks start again on 2 of 3 nodes: h3 in the place of h2"* ]]
+    run batchai job logs dies
+    echo "$output"
+    [[ $output == *"start 0: rank 1 of 2 on h2 from 0"*"start 1: rank 1 of 2 on h3 from 5"* ]]
+    # All three were prepared.
+    run batchai job file list --job dies --query '[].name' --output tsv
+    [[ $output == *stdout-job_prep-h3.txt* ]]
+}
+
+@test "a spare node takes the place of one that an administrator sets down" {
+    site ''
+    submit down none
+    wait_until 60 has_come down 0 5
+    as_root_on login scontrol update nodename=h2 state=down reason=test
+    wait_until 30 has_gone_on down 1
+    ends_well down
+    [[ $(places down) == "h1 h3" ]]
+}
+
+# Breaks when the spare node that is chosen is as dead as the other one.
+@test "two nodes die at once, and the job goes on with the third" {
+    site ''
+    submit both pause '.properties.spareNodes = 2 | .properties.slurm.nodelist = "h[1-4]"'
+    wait_until 60 has_come both 0 5
+    host_dies h3
+    host_dies h2
+    wait_until 30 has_gone_on both 1
+    ends_well both
+    [[ $(places both) == "h1 h4" ]]
+}
+
+@test "a spare node takes the place of one that watch names" {
+    site ''
+    submit hangs pause '.properties.watch = {silence: "PT10S", action: "end"}'
+    wait_until 90 has_gone_on hangs 1
+    ends_well hangs
+    [[ $(places hangs) == "h1 h3" ]]
+    [[ $(record_of hangs '.restarts[0].failure | [.code, .node] | join(" ")') == "JobHung h2" ]]
+}
+
+# The batch script stays on the node that the ranks leave.
+@test "a spare node takes the place of the first one, which fails a check of the site" {
+    as_root_on login mkdir "$checks"
+    as_root_on login bash -c "printf '#!/bin/sh\n[ \$(hostname) != h1 ] || { echo broken; exit 1; }\n' > $checks/10-disk
+        chmod 755 $checks/10-disk"
+    site "health = { directory = \"$checks\" }"
+    submit checked none
+    wait_until 60 has_come checked 0 5
+    ends_well checked
+    [[ $(attempts checked) == '[["program",0]]' && $(places checked) == "" ]]
+    run batchai job logs checked
+    echo "$output"
+    [[ $output == *"rank 0 of 2 on h2 from 0"*"rank 1 of 2 on h3 from 0"* ]]
+    run says checked
+    [[ $output == *"the job goes on without h1, which has failed a health check"* ]]
+}
+
+# Breaks when a job that has lost all its spare nodes has failed, although Slurm would have queued it again.
+@test "a job without a spare node left is queued again" {
+    site ''
+    submit spent pause
+    wait_until 60 has_come spent 0 5
+    as_root_on login scontrol update nodename=h3 state=down reason=test
+    wait_until 60 has_one_spare_less spent
+    host_dies h2
+    wait_until 60 is_queued_again spent
+    run batchai job show --name spent --query 'attempts[0].[endedBy, retry]' --output tsv
+    echo "$output"
+    [[ $output == *"no spare node is left"* ]]
+}
+has_one_spare_less() { [[ $(as_user squeue -h -n "$1" -o %N) == 'h[1-2]' ]]; }
+is_queued_again() { [[ $(as_user squeue -h -n "$1" -o %T) == PENDING ]]; }
+
+@test "a retry starts the ranks where they are, and counts" {
+    site ''
+    submit again exit '.properties |= (del(.spareNodes) | .slurm.nodelist = "h[1-2]" | .retry = {on: ["75"], max: 1})'
+    wait_until 60 has_gone_on again 1
+    ends_well again
+    [[ $(attempts again) == '[["program",0]]' && $(places again) == "h1 h2" ]]
+    run says again
+    echo "$output"
+    [[ $output == *"the ranks start again on 2 of 2 nodes, retry 1 of 1: "* ]]
+    submit often always '.properties |= (del(.spareNodes) | .slurm.nodelist = "h[1-2]" | .retry = {on: ["75"], max: 2})'
+    run batchai job wait --name often
+    [[ $status -ne 0 && $(attempts often) == '[["program",75]]' && $(places often) == "h1 h2, h1 h2" ]]
+    run batchai job show --name often --query 'attempts[0].retry' --output tsv
+    [[ $output == *'has been run again 2 times, and "retry.max" is 2' ]]
+}
+
+@test "srun does not ask for spare nodes" {
+    site ''
+    job_file door none
+    run as_user srun --job-json="$HOME_DIR/door.json" bash -c 'echo "$SLURM_NNODES $SLURM_NTASKS"'
+    echo "$output"
+    [[ $(grep -cx "2 2" <<< "$output") -eq 2 ]]
+}
