@@ -60,43 +60,82 @@ std::string host_and_port(const std::string& address, int port) {
 
 namespace {
 
-// Begins to connect. The descriptor is invalid if it is known already that nobody listens.
-FileDescriptor begin_to_connect(const Endpoint& endpoint) {
+Knock knock_of(int error) {
+    switch (error) {
+        case 0:
+            return Knock::open;
+        case ECONNREFUSED:
+            return Knock::refused;
+        case EINPROGRESS:
+        case EHOSTUNREACH:
+        case ETIMEDOUT:
+            return Knock::silent;
+        default:
+            return Knock::unknown;
+    }
+}
+
+struct Attempt {
+    FileDescriptor socket{};        // invalid once the answer is known
+    Knock answer = Knock::unknown;  // as long as there is no other: silent
+};
+
+Attempt begin_to_connect(const Endpoint& endpoint) {
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
-    hints.ai_flags = AI_NUMERICSERV;
+    hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
     addrinfo* found = nullptr;
     if (getaddrinfo(endpoint.address.c_str(), std::to_string(endpoint.port).c_str(), &hints,
                     &found) != 0 ||
         found == nullptr)
         return {};
-    FileDescriptor socket(
-        ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    const bool begun =
-        socket.valid() &&
-        (connect(socket.get(), found->ai_addr, found->ai_addrlen) == 0 || errno == EINPROGRESS);
+    Attempt attempt{.socket = FileDescriptor(
+                        ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0))};
+    if (attempt.socket.valid()) {
+        const bool connected =
+            connect(attempt.socket.get(), found->ai_addr, found->ai_addrlen) == 0;
+        const int error = connected ? 0 : errno;
+        attempt.answer = knock_of(error);
+        if (error != EINPROGRESS) attempt.socket.reset(-1);
+    }
     freeaddrinfo(found);
-    return begun ? std::move(socket) : FileDescriptor();
+    return attempt;
 }
 
-bool is_connected(int socket) {
+Knock answer_at(int socket) {
     int error = 0;
     socklen_t length = sizeof error;
-    return getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error == 0;
+    if (getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length) != 0) return Knock::unknown;
+    return knock_of(error);
 }
 
 }  // namespace
 
-std::vector<bool> listens_at(const std::vector<Endpoint>& endpoints,
-                             std::chrono::milliseconds patience) {
+std::vector<Endpoint> resolved(const Endpoint& endpoint) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    if (getaddrinfo(endpoint.address.c_str(), nullptr, &hints, &found) != 0) return {};
+    std::vector<Endpoint> out;
+    for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+        std::array<char, NI_MAXHOST> text{};
+        if (getnameinfo(one->ai_addr, one->ai_addrlen, text.data(),
+                        static_cast<socklen_t>(text.size()), nullptr, 0, NI_NUMERICHOST) == 0)
+            out.push_back({.address = text.data(), .port = endpoint.port});
+    }
+    freeaddrinfo(found);
+    return out;
+}
+
+std::vector<Knock> knock(const std::vector<Endpoint>& endpoints,
+                         std::chrono::milliseconds patience) {
     using Clock = std::chrono::steady_clock;
-    std::vector<FileDescriptor> sockets;
+    std::vector<Attempt> attempts;
     std::vector<pollfd> waiting;
     for (const Endpoint& endpoint : endpoints) {
-        sockets.push_back(begin_to_connect(endpoint));
-        waiting.push_back({sockets.back().get(), POLLOUT, 0});
+        attempts.push_back(begin_to_connect(endpoint));
+        waiting.push_back({attempts.back().socket.get(), POLLOUT, 0});
     }
-    std::vector<bool> found(endpoints.size());
     const auto end = Clock::now() + patience;
     const auto is_open = [](const pollfd& one) { return one.fd >= 0; };
     while (std::any_of(waiting.begin(), waiting.end(), is_open)) {
@@ -106,11 +145,14 @@ std::vector<bool> listens_at(const std::vector<Endpoint>& endpoints,
             break;
         for (std::size_t i = 0; i < waiting.size(); ++i) {
             if (waiting[i].revents == 0) continue;
-            found[i] = is_connected(waiting[i].fd);
+            attempts[i].answer = answer_at(waiting[i].fd);
             waiting[i].fd = -1;  // poll() leaves it out
         }
     }
-    return found;
+    std::vector<Knock> answers;
+    for (const Attempt& attempt : attempts)
+        answers.push_back(attempt.answer);
+    return answers;
 }
 
 std::optional<ReservedPort> ReservedPort::reserve() {

@@ -26,10 +26,21 @@ struct Endpoint {
     bool operator==(const Endpoint&) const = default;
 };
 
-// Connects to all of them at once, for at most `patience`, and sends nothing. Returns for each
-// whether somebody listens there.
-[[nodiscard]] std::vector<bool> listens_at(const std::vector<Endpoint>& endpoints,
-                                           std::chrono::milliseconds patience);
+// Returns the endpoint with each address of its host; none if the name does not resolve. May wait
+// for a name server.
+[[nodiscard]] std::vector<Endpoint> resolved(const Endpoint& endpoint);
+
+enum class Knock {
+    open,     // somebody listens
+    refused,  // the host lives, and nobody listens
+    silent,   // no answer in time, or no host
+    unknown,  // this host could not ask
+};
+
+// Connects to all of them at once, for at most `patience`, and sends nothing. The addresses must be
+// numbers.
+[[nodiscard]] std::vector<Knock> knock(const std::vector<Endpoint>& endpoints,
+                                       std::chrono::milliseconds patience);
 
 // A TCP port that stays ours as long as the object exists. Its socket is bound with SO_REUSEADDR
 // but does not listen. So a rank on this node can still bind the port with SO_REUSEADDR and listen,

@@ -151,7 +151,8 @@ std::vector<SlurmOption> allocation_options(const Plan& plan) {
                                  allocation.spare_nodes * allocation.processes_per_node),
          .origin = Origin::job_file,
          .must_agree = true,
-         .key = process_count_key(plan)},
+         .key = allocation.spare_nodes > 0 ? "the processes of its nodes and spareNodes"
+                                           : process_count_key(plan)},
         {.name = "ntasks-per-node", .value = std::to_string(allocation.processes_per_node)},
     };
     if (allocation.cpus_per_process > 0)

@@ -109,6 +109,8 @@ std::optional<Ending> until_the_ranks_end(Context& context, Journal& journal, Qu
             ++phase;
         else if (phase->when == When::each_start && restarts.start_again(*ending))
             phase = first_of_a_start;
+        else if (phase->when == When::once && restarts.leave_out(*ending))
+            continue;  // with the same phase on the other nodes
         else
             return ending;
     }
@@ -171,6 +173,16 @@ namespace {
 // Once a job is being ended, only KillWait, usually 30 s, is left of it.
 constexpr std::chrono::seconds slurms_deadline{5};
 
+// Returns how often the ranks have been started again within earlier attempts.
+int restarts_before(const record::JobFiles& files, int attempt) {
+    std::size_t restarts = 0;
+    for (int number = 1; number < attempt; ++number) {
+        const auto earlier = record::attempt_of(files, number);
+        if (earlier && *earlier) restarts += (*earlier)->restarts.size();
+    }
+    return static_cast<int>(restarts);
+}
+
 // Returns the size of the batch script's log when attempt `number` began.
 std::size_t begin_of_attempt(const plan::Plan& plan, int number) {
     if (number < 1) return 0;
@@ -207,6 +219,7 @@ base::Result<int> run_here(const RunOptions& options, const slurm::ThisJob& allo
         if (!settled)
             std::fprintf(stderr, "batchai: warning: %s\n", settled.error().text().c_str());
     }
+    context.earlier_restarts = restarts_before(context.files(), context.attempt());
     record::Attempt attempt;
     attempt.number = context.attempt();
     attempt.slurm_job_id = allocation.job_id;

@@ -125,7 +125,7 @@ const plan::Step* Context::main_step() const {
 }
 
 plan::Step Context::main_step_here() const {
-    return place.restarts == 0 ? *main_step() : shrunk(*main_step(), place.nodes.size());
+    return shrunk(*main_step(), place.nodes.size());
 }
 
 std::vector<std::string> Context::to_name(const std::vector<std::string>& nodes) const {
@@ -207,8 +207,9 @@ namespace {
 // Programs ask these variables whether they have run before, and have a checkpoint to continue
 // from.
 void add_restarts(base::Environment& out, const Context& context, plan::StepKind kind) {
-    if (context.place.restarts == 0 || kind == plan::StepKind::preparation) return;
-    const int restarts = context.granted.restart + context.place.restarts;
+    const int in_allocation = context.earlier_restarts + context.place.restarts;
+    if (in_allocation == 0 || kind == plan::StepKind::preparation) return;
+    const int restarts = context.granted.restart + in_allocation;
     std::erase_if(out, [](const std::string& variable) {
         return variable.starts_with("SLURM_RESTART_COUNT=");
     });

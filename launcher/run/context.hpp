@@ -125,6 +125,8 @@ struct Context {
     Place place;
     std::optional<HeldPorts> held_ports{};  // of a TensorFlow job with several processes
     HostUpdates* host_updates = nullptr;    // of an elastic job
+    int earlier_restarts = 0;               // of the ranks, within the attempts before this one
+    std::vector<std::string> bad_nodes{};   // that have been left for spare ones
     std::function<void(record::Alarm)> alarmed = [](const record::Alarm&) {};  // records it
     // Has the ranks start without these nodes, on spare ones. Returns false, and changes nothing,
     // if there are too few.

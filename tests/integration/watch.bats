@@ -61,7 +61,7 @@ stacks_file() { as_user sh -c "cat \$(find $HOME_DIR/logs -name stacks-1-1.txt)"
     # shellcheck disable=SC2154 # bats sets it
     echo "$stderr"
     [[ $stderr == *"warning: the ranks have printed nothing and done nothing for "* &&
-        $stderr == *"rank 0 on h1: in all_reduce(), called at apart.py:"*"; rank 1 on h2: at apart.py:"* ]]
+        $stderr == *"waiting for rank 1 on h2: at apart.py:"*" in load()"* ]]
     run -0 execution_log
     says 'the ranks print or do something again ("watch.silence")'
     run -0 batchai job show --name late --query 'executionInfo.[exitCode, length(alarms)]' -o json

@@ -120,7 +120,7 @@ Decision decide(const Hosts& hosts, const SlurmsView& view) {
             out.give_back.push_back(useless.front());
             useless.erase(useless.begin());
         }
-        while (out.give_back.size() < excess && !out.nodes.empty() && out.nodes.back() != first) {
+        while (out.give_back.size() < excess && spare() > 0 && out.nodes.back() != first) {
             out.give_back.push_back(out.nodes.back());
             out.nodes.pop_back();
         }

@@ -118,11 +118,17 @@ bool QueueAgain::may_run_here(const Ending& ending, const slurm::JobStatus& job)
 
 std::optional<int> QueueAgain::count_here(const Ending& ending) {
     if (user_has_ended_job()) return std::nullopt;
+    const auto before = record::read_retry_count(context_.files());
     // decide() says why not.
     if (count({.by = ending.by, .exit_code = ending.exit_code}, context_.attempt()))
         return std::nullopt;
+    before_retry_here_ = before ? *before : std::nullopt;
     const auto counted = record::read_retry_count(context_.files());
     return counted && *counted ? (*counted)->retries : 1;
+}
+
+void QueueAgain::take_back_retry() {
+    if (const auto before = std::exchange(before_retry_here_, std::nullopt)) write(*before);
 }
 
 void QueueAgain::write(const RetryCount& count) const {
@@ -269,6 +275,9 @@ void QueueAgain::exclude_failed_nodes(const Ending& ending) const {
     std::vector<std::string> failed;
     if (!ending.failure.node.empty()) failed.push_back(ending.failure.node);
     failed.insert(failed.end(), ending.more_bad_nodes.begin(), ending.more_bad_nodes.end());
+    for (const std::string& node : context_.bad_nodes) {
+        if (!contains(failed, node)) failed.push_back(node);
+    }
     const auto& granted = context_.granted.nodes;
     if (ending.by == EndedBy::node) {
         // Slurm names no node in its notice.

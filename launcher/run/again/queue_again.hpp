@@ -36,6 +36,8 @@ class QueueAgain {
     // Counts a retry in this allocation. Returns how many these are now; nothing if the limit is
     // reached, or if the user has ended the job.
     [[nodiscard]] std::optional<int> count_here(const Ending& ending);
+    // Uncounts it, because the ranks could not run.
+    void take_back_retry();
 
     // Called when the attempt has failed, before its end is recorded, and again whenever it may: it
     // acts only once. Decides whether the job is to be queued again, and records that, so that
@@ -88,6 +90,7 @@ class QueueAgain {
     Journal& journal_;
     slurm::Client client_;
     bool decided_ = false;
+    std::optional<record::RetryCount> before_retry_here_;
     struct Accepted {
         std::string line;
         bool excludes = false;

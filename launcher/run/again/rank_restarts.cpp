@@ -35,10 +35,19 @@ constexpr std::chrono::seconds clean_up_deadline{60};
 // Between two starts. A signal for the job waits for Slurm's answer.
 constexpr std::chrono::seconds answer_between_starts{10};
 constexpr std::chrono::seconds between_looks{5};
+// How long ranks must have run that "retry" starts again where they are for the second time.
+constexpr std::chrono::minutes least_run{1};
 constexpr int most_looks = 36;
 
 bool is_being_ended(const slurm::JobStatus& job) {
     return job.state == slurm::JobState::completing || slurm::is_final(job.state);
+}
+
+Nodes bad_nodes(const Ending& ending) {
+    Nodes out = ending.more_bad_nodes;
+    if (!ending.failure.node.empty() && !contains(out, ending.failure.node))
+        out.insert(out.begin(), ending.failure.node);
+    return out;
 }
 
 std::string listed(const Nodes& nodes) {
@@ -118,8 +127,12 @@ bool RankRestarts::note_bad_nodes(const Ending& ending) {
     const bool of_dead_node = ending.by == record::EndedBy::node && ending.of_node;
     if (!of_gpu && !of_dead_node && !(has_spares() && (ending.of_node || named_by_retry)))
         return false;
-    if (!failure.node.empty()) hosts_.unfit.insert(failure.node);
-    hosts_.unfit.insert(ending.more_bad_nodes.begin(), ending.more_bad_nodes.end());
+    for (const std::string& node : bad_nodes(ending)) {
+        // Without spare nodes, ranks that leave the first one have nothing to gain.
+        if (node == hosts_.granted.front() && !has_spares()) continue;
+        hosts_.unfit.insert(node);
+        context_.bad_nodes.push_back(node);
+    }
     return false;
 }
 
@@ -142,12 +155,18 @@ base::Result<SlurmsView> RankRestarts::look(const Ending& ending) {
             slurm_.pause(between_looks);
         }
     }
-    const bool knows = ending.knows_cause || (has_spares() && ending.of_node);
+    const bool of_bad_node = has_spares() && ending.of_node;
+    const bool knows = ending.knows_cause || of_bad_node;
     bool lost = false;
+    int silences = 0;
     for (auto waited = between_looks_at_loss;; waited += between_looks_at_loss) {
         auto view = slurm_.look(answer_between_starts);
         // A second look after the first loss, because several nodes may be lost together.
         const bool seen = std::exchange(lost, view && has_lost_nodes(*view));
+        if (!view && of_bad_node && ++silences < most_looks && !is_stopped()) {
+            slurm_.pause(between_looks);
+            continue;
+        }
         if (knows || seen || waited > settling || is_stopped()) return view;
         slurm_.pause(between_looks_at_loss);
     }
@@ -198,6 +217,15 @@ Decision RankRestarts::settle(const SlurmsView& view) {
     return now ? decide(hosts_, *now) : decision;
 }
 
+void RankRestarts::move_to(Decision next, int restarts) {
+    context_.place = place_on(std::move(next.nodes), restarts, std::move(next.spares));
+    hosts_.place = context_.place.nodes;
+    // Those that are kept for the ranks are kept on this host.
+    if (hosts_.place.front() != hosts_.granted.front())
+        context_.ports = {.job = base::ReservedPort::reserve(),
+                          .ranks = base::ReservedPort::reserve()};
+}
+
 bool RankRestarts::leave_out(const Nodes& bad) {
     if (!has_spares()) return false;
     Hosts hosts = hosts_;
@@ -205,12 +233,30 @@ bool RankRestarts::leave_out(const Nodes& bad) {
     Decision left = divide(hosts, without(context_.ready_nodes(), bad));
     if (static_cast<int>(left.nodes.size()) < hosts.least) return false;
     hosts_ = std::move(hosts);
-    context_.place =
-        place_on(std::move(left.nodes), context_.place.restarts, std::move(left.spares));
+    context_.bad_nodes.insert(context_.bad_nodes.end(), bad.begin(), bad.end());
+    move_to(std::move(left), context_.place.restarts);
     if (contains(bad, node_of_watch_)) watch_.reset();
     if (const auto written = write_host_file(context_); !written)
         context_.log.warn(written.error().text());
     return true;
+}
+
+bool RankRestarts::leave_out(const Ending& ending) {
+    const Nodes bad = bad_nodes(ending);
+    if (!ending.of_node || !leave_out(bad)) return false;
+    context_.log.warn(
+        fmt::format("the job goes on without {}: {}", listed(bad), sentence_of(ending)));
+    return true;
+}
+
+void RankRestarts::restore_cause(Ending& ending) {
+    const auto retried = std::exchange(retried_, std::nullopt);
+    const bool could_not_run = ending.by == record::EndedBy::start ||
+                               (ending.by == record::EndedBy::storage && ending.of_node);
+    if (!retried || !could_not_run) return;
+    refuse(sentence_of(ending));
+    again_.take_back_retry();
+    ending = *retried;
 }
 
 void RankRestarts::refuse(const std::string& why) const {
@@ -219,8 +265,10 @@ void RankRestarts::refuse(const std::string& why) const {
 }
 
 bool RankRestarts::is_open(const Ending& ending) const {
+    // What the one process of a custom toolkit has started may still run.
+    if (context_.main_step()->kind != plan::StepKind::ranks) return false;
     const bool of_spares = has_spares() && (ending.may_start_again || ending.of_node);
-    const bool of_elastic = is_elastic() && ending.may_start_again && context_.main_step()->pmix;
+    const bool of_elastic = is_elastic() && ending.may_start_again;
     return of_spares || of_elastic || (ending.may_start_again && again_.may_run_again(ending));
 }
 
@@ -257,7 +305,7 @@ std::optional<RankRestarts::Reason> RankRestarts::reason_of_spares(const SlurmsV
 std::optional<RankRestarts::Reason> RankRestarts::reason(const Ending& ending,
                                                          const SlurmsView* view, bool suspicion) {
     using Limit = Reason::Limit;
-    const bool elastic = is_elastic() && ending.may_start_again && context_.main_step()->pmix;
+    const bool elastic = is_elastic() && ending.may_start_again;
     if (elastic) {
         if (auto found = elastic_reason(ending, view)) return found;
     }
@@ -275,7 +323,9 @@ std::optional<RankRestarts::Reason> RankRestarts::reason(const Ending& ending,
                                hosts_.least));
         return std::nullopt;
     }
-    if (!again_.may_run_here(ending, view->job)) return std::nullopt;
+    // What fails at once may need some time until it is mended.
+    const bool at_once = retried_at_ && std::chrono::steady_clock::now() - *retried_at_ < least_run;
+    if (at_once || !again_.may_run_here(ending, view->job)) return std::nullopt;
     return Reason{.text = why, .limit = Limit::of_retry};
 }
 
@@ -295,6 +345,12 @@ std::optional<std::string> RankRestarts::counted(const Reason& reason, const End
 }
 
 bool RankRestarts::start_again(Ending& ending) {
+    const bool starts = tries_again(ending);
+    if (!starts) restore_cause(ending);
+    return starts;
+}
+
+bool RankRestarts::tries_again(Ending& ending) {
     if (!is_open(ending)) return false;
     const record::Failure failure = ending.failure;
     const auto stopped = [&] {
@@ -319,6 +375,11 @@ bool RankRestarts::start_again(Ending& ending) {
                             view.error().text());
     }
     if (view && is_being_ended(view->job)) return false;
+    if (view && has_spares()) {
+        for (const std::string& node :
+             without(context_.place.nodes, survivors(context_.place.nodes, *view)))
+            hosts_.unfit.insert(node);
+    }
     const bool suspicion = note_bad_nodes(ending);
     const auto why = reason(ending, view ? &*view : nullptr, suspicion);
     if (!why) return false;
@@ -336,9 +397,11 @@ bool RankRestarts::start_again(Ending& ending) {
             is_elastic() ? fmt::format(" ({})", plan::elastic_nodes_variable) : std::string()));
     const auto limit = counted(*why, ending);
     if (!limit) return false;
-    context_.place =
-        place_on(std::move(next.nodes), context_.place.restarts + 1, std::move(next.spares));
-    hosts_.place = context_.place.nodes;
+    move_to(std::move(next), context_.place.restarts + 1);
+    if (why->limit == Reason::Limit::of_retry) {
+        retried_ = ending;
+        retried_at_ = std::chrono::steady_clock::now();
+    }
     // watch_first_node() starts another one.
     if (watch_ && !contains(context_.ready_nodes(), node_of_watch_)) {
         if (ending.by == record::EndedBy::node) watch_->abandon();

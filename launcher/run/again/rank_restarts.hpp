@@ -42,6 +42,9 @@ class RankRestarts {
     // Starts a step on another node of the job, unless that step is still running. The step has the
     // job queued again if the job's first node is lost. The call is cheap while the step runs.
     void watch_first_node();
+    // Returns true if spare nodes take the place of those that the end of a phase before the ranks
+    // names. The phase is then run again.
+    [[nodiscard]] bool leave_out(const Ending& ending);
     // Returns true if the ranks are to start once more. The place and the record are then up to
     // date. If the job is told to end meanwhile, `ending` says so.
     [[nodiscard]] bool start_again(Ending& ending);
@@ -56,6 +59,7 @@ class RankRestarts {
     };
     [[nodiscard]] bool has_spares() const { return context_.plan.allocation.spare_nodes > 0; }
     [[nodiscard]] bool is_elastic() const { return context_.elastic.has_value(); }
+    [[nodiscard]] bool tries_again(Ending& ending);
     // Returns whether this end is one after which this job may start its ranks again.
     [[nodiscard]] bool is_open(const Ending& ending) const;
     [[nodiscard]] bool has_lost_nodes(const SlurmsView& view) const;
@@ -79,6 +83,9 @@ class RankRestarts {
     // Returns where the ranks start next. Has returned to Slurm the nodes that the job gives back.
     [[nodiscard]] Decision settle(const SlurmsView& view);
     [[nodiscard]] bool leave_out(const Nodes& bad);
+    void move_to(Decision next, int restarts);
+    // The end of ranks that were to run once more and could not is that for which they were.
+    void restore_cause(Ending& ending);
     void clean_up(const Nodes& nodes);
     // Returns whether the job was told to end.
     [[nodiscard]] bool is_stopped();
@@ -93,6 +100,9 @@ class RankRestarts {
     std::optional<HostUpdates> updates_;  // of an elastic job
     std::optional<BackgroundStep> watch_;
     std::string node_of_watch_;
+    // When "retry" last had the ranks start again, and for which end, until they have run.
+    std::optional<std::chrono::steady_clock::time_point> retried_at_;
+    std::optional<Ending> retried_;
     int failures_ = 0;                // restarts that count for an elastic job
     std::set<std::string> suspects_;  // nodes whose GPUs could not be used once
 };

@@ -74,7 +74,7 @@ int queue_again(const slurm::Client& client, const FirstNodeWatch& watch) {
             });
         if (queued) {
             note(watch, fmt::format("batchai: the job's first node, {}, is lost: the job is queued "
-                                    "again and goes on from its last commit",
+                                    "again",
                                     watch.node));
             return 0;
         }
@@ -95,6 +95,7 @@ base::Arguments watch_arguments(const FirstNodeWatch& watch, const std::string& 
                                 const std::string& node) {
     return {"srun",
             "--overlap",
+            "--mem=0",
             "--nodes=1",
             "--nodelist=" + node,
             "--ntasks=1",

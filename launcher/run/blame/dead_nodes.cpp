@@ -2,32 +2,55 @@
 #include "run/blame/dead_nodes.hpp"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "run/blame/slurm_words.hpp"
 
 namespace batchai::run {
 
-void DeadNodes::suspect(Clock::time_point now) {
-    if (!std::exchange(has_begun_, true)) next_ = now;
+DeadNodes::DeadNodes(std::vector<std::string> nodes, const std::vector<std::string>& spares,
+                     std::string own, Ask ask)
+    : step_nodes_(std::move(nodes)),
+      nodes_(step_nodes_),
+      own_(std::move(own)),
+      ask_(std::move(ask)) {
+    nodes_.insert(nodes_.end(), spares.begin(), spares.end());
 }
 
-bool DeadNodes::is_due(std::string_view messages, Clock::time_point now) {
-    if (!has_begun_) {
-        if (messages.size() == read_) return false;
+bool DeadNodes::is_due(std::string_view messages, bool stand_still, Clock::time_point now) {
+    if (!has_bad_end_ && messages.size() != read_) {
         read_ = messages.size();
-        if (bad_ends(messages).empty()) return false;
-        has_begun_ = true;
-        next_ = now + patience;
+        has_bad_end_ = !bad_ends(messages).empty();
     }
+    if (!has_bad_end_ && !stand_still) {
+        looks_ = false;
+        silent_.clear();
+        return false;
+    }
+    if (!std::exchange(looks_, true)) next_ = stand_still ? now : now + patience;
     if (now < next_) return false;
     next_ = now + between_rounds;
     return true;
 }
 
+bool DeadNodes::knows_daemons(Clock::time_point now) {
+    if (!daemons_.empty()) return true;
+    const auto daemons = ask_(nodes_);
+    if (!daemons) {
+        next_ = now + std::exchange(pause_, std::min(2 * pause_, longest_pause));
+        return false;
+    }
+    for (const auto& [node, endpoint] : *daemons)
+        daemons_[node] = base::resolved(endpoint);
+    // Of the others nothing can be known.
+    std::erase_if(nodes_, [&](const std::string& node) { return daemons_[node].empty(); });
+    return true;
+}
+
 std::vector<std::string> DeadNodes::next_nodes() {
     std::vector<std::string> chosen;
-    for (const auto& [node, rounds] : silent_)
+    for (const auto& [node, silence] : silent_)
         chosen.push_back(node);
     for (std::size_t i = 0; i < nodes_.size() && chosen.size() < most_at_once; ++i) {
         const std::string& node = nodes_[at_++ % nodes_.size()];
@@ -36,31 +59,59 @@ std::vector<std::string> DeadNodes::next_nodes() {
     return chosen;
 }
 
-void DeadNodes::look() {
-    if (daemons_.empty()) {
-        // A controller that does not answer is asked again in the next round.
-        auto daemons = ask_(nodes_);
-        if (!daemons) return;
-        daemons_ = std::move(*daemons);
-        std::erase_if(nodes_, [&](const std::string& node) { return !daemons_.contains(node); });
+void DeadNodes::note(const std::string& node, base::Knock answer, Clock::time_point now) {
+    if (answer == base::Knock::open || answer == base::Knock::unknown || node == own_) {
+        silent_.erase(node);
+        return;
     }
+    Silence& silence = silent_[node];
+    if (silence.rounds++ == 0) silence.since = now;
+    silence.refuses = silence.refuses || answer == base::Knock::refused;
+    if (silence.rounds < least_rounds) return;
+    if (silence.refuses && now - silence.since < longest_refusal) return;
+    dead_.push_back(node);
+    is_lost_ =
+        is_lost_ || std::find(step_nodes_.begin(), step_nodes_.end(), node) != step_nodes_.end();
+    silent_.erase(node);
+    std::erase(nodes_, node);
+}
+
+void DeadNodes::look(Clock::time_point now) {
     const std::vector<std::string> chosen = next_nodes();
     std::vector<base::Endpoint> endpoints;
     for (const std::string& node : chosen)
-        endpoints.push_back(daemons_[node]);
-    const std::vector<bool> listens = base::listens_at(endpoints, longest_answer);
-    if (std::find(listens.begin(), listens.end(), true) == listens.end()) return;
-    for (std::size_t i = 0; i < chosen.size(); ++i) {
-        if (listens[i])
-            silent_.erase(chosen[i]);
-        else if (++silent_[chosen[i]] == rounds_without_answer)
-            dead_.push_back(chosen[i]);
+        endpoints.insert(endpoints.end(), daemons_[node].begin(), daemons_[node].end());
+    const std::vector<base::Knock> answers = base::knock(endpoints, longest_answer);
+    if (std::find(answers.begin(), answers.end(), base::Knock::open) == answers.end()) return;
+    auto answer = answers.begin();
+    for (const std::string& node : chosen) {
+        // The most hopeful of the answers from its addresses.
+        const auto end = answer + static_cast<std::ptrdiff_t>(daemons_[node].size());
+        note(node, *std::min_element(answer, end), now);
+        answer = end;
     }
 }
 
-const std::vector<std::string>& DeadNodes::poll(std::string_view messages, Clock::time_point now) {
-    if (dead_.empty() && is_due(messages, now)) look();
-    return dead_;
+const std::vector<std::string>& DeadNodes::poll(std::string_view messages, bool stand_still,
+                                                Clock::time_point now) {
+    static const std::vector<std::string> none;
+    if (!is_lost_ && is_due(messages, stand_still, now) && knows_daemons(now)) look(now);
+    return is_lost_ ? dead_ : none;
+}
+
+const std::vector<std::string>& DeadNodes::wait(std::string_view messages,
+                                                const std::function<bool()>& goes_on) {
+    constexpr std::chrono::milliseconds between_questions{100};
+    if (!bad_ends(messages).empty()) {
+        has_bad_end_ = looks_ = true;
+        next_ = Clock::now();
+        const auto end = next_ + longest_refusal + least_rounds * between_rounds;
+        do {
+            if (!poll(messages, false).empty() || daemons_.empty() || silent_.empty()) break;
+            std::this_thread::sleep_for(between_questions);
+        } while (Clock::now() < end && goes_on());
+    }
+    return poll(messages, false);
 }
 
 }  // namespace batchai::run

@@ -16,8 +16,9 @@ namespace batchai::run {
 
 // Notices that nodes of a step are dead. Slurm waits for SlurmdTimeout, usually five minutes, until
 // it says so, and srun waits for Slurm. This looks only once a task has ended badly and srun does
-// not end, or the tasks stand still: a node is dead if nobody listens where its slurmd should,
-// several times in a row. As long as no node at all answers, nothing is known.
+// not end, or while the tasks stand still. A node is dead if nothing answers where its slurmd
+// should listen, several times in a row. A node that refuses lives; its slurmd may be starting
+// again, so it has longer. As long as no node at all answers, nothing is known.
 class DeadNodes {
   public:
     using Clock = std::chrono::steady_clock;
@@ -30,36 +31,61 @@ class DeadNodes {
     static constexpr std::chrono::milliseconds between_rounds{750};
     // How long an answer may take.
     static constexpr std::chrono::milliseconds longest_answer{500};
-    static constexpr int rounds_without_answer = 3;
-    // Each node is asked by a socket of its own.
+    static constexpr int least_rounds = 3;
+    static constexpr std::chrono::seconds longest_refusal{5};
+    // A controller that does not answer is asked again after this time, and then after twice as
+    // long each time.
+    static constexpr std::chrono::seconds first_pause{2};
+    static constexpr std::chrono::seconds longest_pause{60};
+    // Each address is asked by a socket of its own.
     static constexpr std::size_t most_at_once = 128;
 
-    DeadNodes(std::vector<std::string> nodes, Ask ask)
-        : nodes_(std::move(nodes)), ask_(std::move(ask)) {}
+    // The step runs on `nodes`, and `spares` may take their place. `own` is the node of this
+    // process, which lives; empty: it is on none of them.
+    DeadNodes(std::vector<std::string> nodes, const std::vector<std::string>& spares,
+              std::string own, Ask ask);
 
-    // Looks from now on, although no task has ended.
-    void suspect(Clock::time_point now = Clock::now());
     // Must be called some times a second while the step runs. `messages` are what srun has said so
-    // far. Returns the dead nodes, once there are any. May take as long as `longest_answer`.
-    [[nodiscard]] const std::vector<std::string>& poll(std::string_view messages,
+    // far. Returns the dead nodes, once one of the step's is among them. May take as long as
+    // `longest_answer`, and the first look as long as Slurm and the name servers take.
+    [[nodiscard]] const std::vector<std::string>& poll(std::string_view messages, bool stand_still,
                                                        Clock::time_point now = Clock::now());
 
+    // Must be called once srun has ended, which may give up before it is known that a node is dead.
+    // Looks until each node has answered, or has been silent for long enough. Returns the dead
+    // nodes as poll() does. `goes_on` is asked in between.
+    [[nodiscard]] const std::vector<std::string>& wait(std::string_view messages,
+                                                       const std::function<bool()>& goes_on);
+
   private:
+    struct Silence {
+        int rounds = 0;
+        bool refuses = false;  // it has done so in one of them
+        Clock::time_point since{};
+    };
+
     // Returns false until it is time to look.
-    [[nodiscard]] bool is_due(std::string_view messages, Clock::time_point now);
+    [[nodiscard]] bool is_due(std::string_view messages, bool stand_still, Clock::time_point now);
+    [[nodiscard]] bool knows_daemons(Clock::time_point now);
     // The nodes that have not answered last time, and the next ones of the others.
     [[nodiscard]] std::vector<std::string> next_nodes();
-    void look();
+    void look(Clock::time_point now);
+    void note(const std::string& node, base::Knock answer, Clock::time_point now);
 
-    std::vector<std::string> nodes_;
+    std::vector<std::string> step_nodes_;
+    std::vector<std::string> nodes_;  // that are asked
+    std::string own_;
     Ask ask_;
     std::size_t read_ = 0;  // bytes of the messages
+    bool has_bad_end_ = false;
+    bool looks_ = false;
     Clock::time_point next_{};
-    bool has_begun_ = false;
-    Daemons daemons_;
-    std::size_t at_ = 0;                 // the node that is asked next
-    std::map<std::string, int> silent_;  // rounds without an answer
+    std::chrono::seconds pause_ = first_pause;
+    std::map<std::string, std::vector<base::Endpoint>> daemons_;
+    std::size_t at_ = 0;  // the node that is asked next
+    std::map<std::string, Silence> silent_;
     std::vector<std::string> dead_;
+    bool is_lost_ = false;  // one of the step's nodes is dead
 };
 
 }  // namespace batchai::run

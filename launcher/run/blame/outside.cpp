@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -244,7 +245,14 @@ std::optional<Ending> start_failure(const StepResult& result, const TasksOfStep&
                             .first_error_line = start_failure_line(result.not_started, tasks)};
     if (first.task >= 0 && !tasks.on_each_node) failure.rank = first.task;
     const bool knows_node = !failure.node.empty();
-    Ending ending{.failure = std::move(failure), .by = EndedBy::start, .of_node = knows_node};
+    std::vector<std::string> others;
+    for (const NotStarted& one : result.not_started) {
+        if (!one.node.empty() && one.node != first.node) others.push_back(one.node);
+    }
+    Ending ending{.failure = std::move(failure),
+                  .by = EndedBy::start,
+                  .more_bad_nodes = std::move(others),
+                  .of_node = knows_node};
     std::fprintf(stderr, "batchai: %s\n", sentence_of(ending).c_str());
     return ending;
 }
@@ -261,12 +269,17 @@ std::optional<Ending> node_failure(const Context& context, std::string_view phas
                                       phase);
     }
     const auto notes = record::failure_notes(context.files());
-    const auto& nodes = context.place.nodes;
-    const auto note = std::find_if(notes.begin(), notes.end(), [&](const auto& candidate) {
+    const auto nodes = context.ready_nodes();
+    const auto counts = [&](const auto& candidate) {
         return std::find(nodes.begin(), nodes.end(), candidate.node) != nodes.end() &&
                (!ended_well || candidate.code == record::data_not_written);
-    });
+    };
+    const auto note = std::find_if(notes.begin(), notes.end(), counts);
     if (note == notes.end()) return std::nullopt;
+    std::vector<std::string> others;
+    for (auto other = std::next(note); other != notes.end(); ++other) {
+        if (counts(*other) && other->node != note->node) others.push_back(other->node);
+    }
     std::fprintf(stderr, "batchai: node %s: %s\n", note->node.c_str(), note->text.c_str());
     return Ending{.failure = {.code = note->code,
                               .message = std::string(sentence_for(note->code)),
@@ -277,6 +290,7 @@ std::optional<Ending> node_failure(const Context& context, std::string_view phas
                               .first_error_line = note->text.substr(0, note->text.find('\n'))},
                   .by = note->code == container_failed ? EndedBy::start : EndedBy::storage,
                   .exit_code = no_exit_code,
+                  .more_bad_nodes = std::move(others),
                   .of_node = note->code != record::data_not_written};
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <cstdio>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -102,6 +104,13 @@ PhaseEnd NodeSetup::run(Context& context) {
             return cannot_begin(added.error());
     }
     context.log.all_nodes("the setup of the node starts, unless it is done already");
+    // An earlier try may have left some.
+    for (const std::string& pattern : {files.standard_output, files.standard_error}) {
+        for (const TaskFile& file : files_on_nodes(context.granted.nodes, pattern)) {
+            std::error_code ignored;
+            std::filesystem::remove(file.path, ignored);
+        }
+    }
     expect_node_failures(context);
     const std::string step_name = fmt::format("{}.{}", context.attempt(), name);
     // As the user, also in a container. A step of the kind "master" has no variables of ranks.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <cstdio>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -32,6 +34,13 @@ PhaseEnd Preparation::run(Context& context) {
                                           .phase = std::string(name),
                                           .node = nodes.front()},
                               .by = record::EndedBy::preparation});
+    }
+    // An earlier try may have left some.
+    for (const std::string& pattern : {files.standard_output, files.standard_error}) {
+        for (const TaskFile& file : files_on_nodes(context.granted.nodes, pattern)) {
+            std::error_code ignored;
+            std::filesystem::remove(file.path, ignored);
+        }
     }
     expect_node_failures(context);
     const std::string step_name = fmt::format("{}.{}", context.attempt(), name);

@@ -228,6 +228,17 @@ Ending for_other_hosts(const HostUpdates& updates) {
             .for_other_hosts = true};
 }
 
+// srun may have given up a node before it was known that it is dead.
+void look_for_dead_nodes(Context& context, DeadNodes& dead, StepResult& result) {
+    if (result.exit_code == 0 || result.stopped_by || result.ended_on_request) return;
+    if (!result.dead_nodes.empty()) return;
+    result.dead_nodes = dead.wait(result.messages, [&] {
+        result.stopped_by = context.steps.stopped_by();
+        return !result.stopped_by;
+    });
+    if (!result.dead_nodes.empty()) context.steps.leave_step();
+}
+
 // Returns the nodes that are dead, or that srun said had failed.
 std::vector<std::string> lost_nodes(const StepEnd& end) {
     return end.result && !end.result->dead_nodes.empty() ? end.result->dead_nodes
@@ -335,9 +346,11 @@ PhaseEnd Ranks::run(Context& context) {
     RankWarner warner(context);
     // Any other job ends with a node, and Slurm queues it again.
     const bool keeps_job = context.elastic || context.plan.allocation.spare_nodes > 0;
-    DeadNodes dead(context.ready_nodes(), [](const std::vector<std::string>& nodes) {
-        return slurm::Client(answer_about_daemons).daemons(nodes);
-    });
+    DeadNodes dead(context.place.nodes, context.place.spares,
+                   from_environment("SLURMD_NODENAME").value_or(""),
+                   [](const std::vector<std::string>& nodes) {
+                       return slurm::Client(answer_about_daemons).daemons(nodes);
+                   });
     StepEnd end{
         .result = started ? context.steps.run(
                                 {.arguments = srun_arguments(context.plan, step, context.plan.mpi,
@@ -357,9 +370,8 @@ PhaseEnd Ranks::run(Context& context) {
                                  .enough = [&] { return watcher.ending() || tensorflow.poll(); },
                                  .dead_nodes =
                                      [&](std::string_view said) {
-                                         if (!keeps_job) return std::vector<std::string>();
-                                         if (watcher.has_alarmed()) dead.suspect();
-                                         return dead.poll(said);
+                                         return keeps_job ? dead.poll(said, watcher.stands_still())
+                                                          : std::vector<std::string>();
                                      },
                                  .pass_on = [&](int signal) { return warner.pass_on(signal); },
                                  .starts = starts_of_ranks(context, places, words)})
@@ -368,6 +380,7 @@ PhaseEnd Ranks::run(Context& context) {
         end.result->stopped_by.reset();
     watcher.finish();
     tensorflow.end(end.result);
+    if (keeps_job && end.result) look_for_dead_nodes(context, dead, *end.result);
     if (!noted) note_places(context, places);
     bool copied = outputs.finish("the ranks' output", context.log);
     pieces.flush();

@@ -70,6 +70,9 @@ class StepRunner {
     [[nodiscard]] virtual std::optional<int> stopped_by() = 0;
     // Returns whether Slurm has sent its notice that the job will soon be ended, at any time.
     [[nodiscard]] virtual bool end_is_near() = 0;
+    // Says that Slurm may count a step as running that has ended, so that later steps must overlap
+    // it.
+    virtual void leave_step() = 0;
     // Sends a signal to the tasks of the step that runs now: USR1 or USR2, which srun passes on, or
     // TERM. srun would end the step if it got TERM, so Slurm is asked to send that.
     [[nodiscard]] virtual base::Result<void> signal_tasks(int signal) = 0;
@@ -83,6 +86,7 @@ class SrunRunner final : public StepRunner {
     [[nodiscard]] base::Result<StepResult> run(const StepRequest& request) override;
     [[nodiscard]] std::optional<int> stopped_by() override;
     [[nodiscard]] bool end_is_near() override;
+    void leave_step() override { has_left_step_ = true; }
     [[nodiscard]] base::Result<void> signal_tasks(int signal) override;
 
   private:

@@ -168,6 +168,7 @@ void Watcher::poll(bool may_end) {
     if (to_end_ && may_end) decide(now);
     const auto change = stalls_->poll(now);
     if (!change) return;
+    stands_still_ = change->begins;
     if (!change->begins) return context_.log.say(text_of(*change));
     stall_ = change;
     if (!old_look_) look_at_stacks();
@@ -224,6 +225,7 @@ void Watcher::tell() {
     if (alarms_ == most_alarms_of_a_start && !context_.plan.watch->ends) {
         context_.log.say("the job has stood still often, and \"watch\" tells no more of it");
         on_ = false;
+        stands_still_ = false;
     }
     if (context_.plan.watch->ends) to_end_ = ToEnd{.what = stall.what, .alarm = std::move(alarm)};
 }

@@ -34,8 +34,8 @@ class Watcher {
     void poll(bool may_end);
     // The ranks have ended, perhaps before the nodes have said where they were.
     void finish();
-    // Returns whether the ranks have stood still since they were started.
-    [[nodiscard]] bool has_alarmed() const { return alarms_ > 0; }
+    // Returns whether the ranks stand still, as was told.
+    [[nodiscard]] bool stands_still() const { return stands_still_; }
     // Returns why the ranks are to be ended, once they are.
     [[nodiscard]] const std::optional<Ending>& ending() const { return ending_; }
 
@@ -63,6 +63,7 @@ class Watcher {
     std::optional<StackLook> look_;                   // for that
     std::optional<StackLook> old_look_;               // whose step is ending
     int alarms_ = 0;
+    bool stands_still_ = false;
     struct ToEnd {
         Stalled what;
         record::Alarm alarm;

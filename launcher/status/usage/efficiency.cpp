@@ -76,12 +76,17 @@ void add_times(const EfficiencyFacts& facts, Efficiency& out) {
             base::seconds_between(preparation->start, preparation->end.value_or(end));
 }
 
+// Of all starts of the ranks together.
+struct GpuTime {
+    double all = 0;   // seconds
+    double busy = 0;  // seconds times percent
+};
+
 // The samples of steps that run one after the other on a node, or beside each other, are added up.
 void add_samples(const EfficiencyFacts& facts, Efficiency& out) {
     std::map<std::string, int> cpus;  // by node
     double cpu_seconds = 0;
-    double busy = 0;
-    std::map<std::pair<std::string, int>, bool> used_gpus;
+    std::map<std::pair<std::string, int>, GpuTime> gpus;
     for (const record::NodeUsage& usage : facts.usage) {
         if (usage.samples.empty()) continue;
         const record::UsageSample& last = usage.samples.back();
@@ -95,10 +100,12 @@ void add_samples(const EfficiencyFacts& facts, Efficiency& out) {
         if (record::kind_of_usage(usage.step) != "ranks") continue;
         for (const record::GpuUsage& gpu : last.gpus) {
             if (!gpu.mean_busy) continue;
-            ++out.gpus;
-            busy += *gpu.mean_busy;
-            bool& used = used_gpus[{usage.node, gpu.index}];
-            used = used || *gpu.mean_busy > 0;
+            // The ranks may have been started several times, for different times.
+            const double seconds =
+                std::max(1.0, base::seconds_between(usage.samples.front().time, last.time));
+            GpuTime& time = gpus[{usage.node, gpu.index}];
+            time.all += seconds;
+            time.busy += seconds * *gpu.mean_busy;
         }
     }
     if (cpus.empty()) return;
@@ -111,10 +118,13 @@ void add_samples(const EfficiencyFacts& facts, Efficiency& out) {
     const auto counted = static_cast<double>(cpus.size());
     const double nodes = std::max(counted, static_cast<double>(facts.attempt.nodes.size()));
     if (sum > 0) out.cpu_seconds_allocated = sum / counted * nodes * *out.run_seconds;
-    if (out.gpus > 0) out.gpu_busy_percent = busy / out.gpus;
-    for (const auto& [gpu, used] : used_gpus) {
-        if (!used) out.idle_gpus.push_back(fmt::format("{}:{}", gpu.first, gpu.second));
+    double busy = 0;
+    for (const auto& [gpu, time] : gpus) {
+        busy += time.busy / time.all;
+        if (time.busy <= 0) out.idle_gpus.push_back(fmt::format("{}:{}", gpu.first, gpu.second));
     }
+    out.gpus = static_cast<int>(gpus.size());
+    if (out.gpus > 0) out.gpu_busy_percent = busy / out.gpus;
 }
 
 void add_accounts(const EfficiencyFacts& facts, Efficiency& out) {

@@ -2,6 +2,7 @@
 #include "base/network.hpp"
 
 #include <arpa/inet.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -54,22 +55,21 @@ class Door {
     Endpoint endpoint_;
 };
 
-TEST(ListensAt, TellsAnOpenPortFromAClosedOneAndFromNoHost) {
+TEST(KnockAtPorts, TellsAnOpenPortFromAClosedOneAndFromWhatCannotBeAsked) {
     const Door open(true);
     const Door closed(false);
-    const Endpoint nowhere{.address = "no-such-host.invalid", .port = 1};
-    EXPECT_EQ(listens_at({open.endpoint(), closed.endpoint(), nowhere, open.endpoint()},
-                         std::chrono::seconds(5)),
-              (std::vector<bool>{true, false, false, true}));
-    EXPECT_TRUE(listens_at({}, std::chrono::seconds(5)).empty());
+    const Endpoint name{.address = "localhost", .port = 1};
+    EXPECT_EQ(
+        knock({open.endpoint(), closed.endpoint(), name, open.endpoint()}, std::chrono::seconds(5)),
+        (std::vector<Knock>{Knock::open, Knock::refused, Knock::unknown, Knock::open}));
+    EXPECT_TRUE(knock({}, std::chrono::seconds(5)).empty());
 }
 
-// Nobody answers from a network that is reserved for documentation.
-TEST(ListensAt, GivesUpAfterItsPatience) {
-    const auto begin = std::chrono::steady_clock::now();
-    EXPECT_EQ(listens_at({{.address = "192.0.2.1", .port = 9}}, std::chrono::milliseconds(50)),
-              std::vector<bool>{false});
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+TEST(Resolved, HasAllAddressesOfAHostAndNoneOfNoHost) {
+    const Endpoint number{.address = "127.0.0.1", .port = 7};
+    EXPECT_EQ(resolved(number), std::vector<Endpoint>{number});
+    EXPECT_THAT(resolved({.address = "localhost", .port = 7}), testing::Contains(number));
+    EXPECT_TRUE(resolved({.address = "no-such-host.invalid", .port = 7}).empty());
 }
 
 TEST(ReservedPort, IsFreeForARankAndForNobodyElse) {

@@ -32,6 +32,7 @@ class FakeSteps final : public StepRunner {
     }
     std::optional<int> stopped_by() override { return while_waiting(); }
     bool end_is_near() override { return noticed; }
+    void leave_step() override { has_left_step = true; }
     base::Result<void> signal_tasks(int signal) override {
         if (!signals_reach_tasks) return base::fail("Slurm does not answer");
         signalled.push_back(signal);
@@ -48,6 +49,7 @@ class FakeSteps final : public StepRunner {
     std::deque<Answer> answers;
     std::vector<StepRequest> requests;
     bool noticed = false;
+    bool has_left_step = false;
     bool signals_reach_tasks = true;
     std::vector<int> signalled;  // what the tasks have got
     // What happens while the attempt waits for something other than a step, and the signal that

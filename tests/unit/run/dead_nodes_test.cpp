@@ -27,7 +27,8 @@ class DeadNodesTest : public testing::Test {
         for (const char* node : {"n1", "n2", "n3"})
             boot(node);
     }
-    void boot(const std::string& node) {
+    // `room` is for connections that nobody accepts.
+    void boot(const std::string& node, int room = 256) {
         base::FileDescriptor& socket = slurmds_[node];
         socket = base::FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
         const int on = 1;
@@ -39,26 +40,37 @@ class DeadNodesTest : public testing::Test {
         socklen_t length = sizeof address;
         auto* const generic = reinterpret_cast<sockaddr*>(&address);
         ASSERT_EQ(bind(socket.get(), generic, length), 0);
-        ASSERT_EQ(listen(socket.get(), 8), 0);
+        ASSERT_EQ(listen(socket.get(), room), 0);
         ASSERT_EQ(getsockname(socket.get(), generic, &length), 0);
         daemons_[node] = {.address = "127.0.0.1", .port = ntohs(address.sin_port)};
     }
+    // Nothing answers any more, as from a host without power.
+    void fall_silent(const std::string& node) {
+        boot(node, 0);
+        constexpr std::chrono::milliseconds patience{100};
+        while (base::knock({daemons_[node]}, patience).front() == base::Knock::open) {
+            // The kernel drops what finds no room.
+        }
+    }
     void die(const std::string& node) { slurmds_[node].reset(-1); }
     // The next `rounds` rounds after srun has said `messages`.
-    std::vector<std::string> rounds(int count, const std::string& messages) {
+    std::vector<std::string> rounds(int count, const std::string& messages,
+                                    bool stand_still = false) {
         std::vector<std::string> dead;
         for (; count > 0; --count) {
-            dead = dead_.poll(messages, now_);
+            dead = dead_.poll(messages, stand_still, now_);
             now_ += DeadNodes::patience;
         }
         return dead;
     }
 
+    // A node that refuses has five seconds more.
+    static constexpr int refusals = 4;
     std::map<std::string, base::FileDescriptor> slurmds_;
     DeadNodes::Daemons daemons_;
     bool answers_ = true;
     int asked_ = 0;
-    DeadNodes dead_{{"n1", "n2", "n3"}, [this](const std::vector<std::string>&) {
+    DeadNodes dead_{{"n1", "n2"}, {"n3"}, "n1", [this](const std::vector<std::string>&) {
                         ++asked_;
                         return answers_ ? base::Result<DeadNodes::Daemons>(daemons_)
                                         : tl::unexpected(base::Error{.what = "no answer"});
@@ -73,28 +85,43 @@ TEST_F(DeadNodesTest, NobodyLooksWhileAllTasksRun) {
     EXPECT_EQ(asked_, 0);
 }
 
-TEST_F(DeadNodesTest, ANodeThatDoesNotAnswerThreeTimesIsDead) {
+TEST_F(DeadNodesTest, ANodeThatRefusesForLongIsDead) {
     die("n2");
-    EXPECT_THAT(rounds(3, bad_end), IsEmpty());
+    EXPECT_THAT(rounds(1 + refusals, bad_end), IsEmpty());
     EXPECT_THAT(rounds(1, bad_end), ElementsAre("n2"));
     EXPECT_THAT(rounds(2, bad_end), ElementsAre("n2"));
     EXPECT_EQ(asked_, 1);
 }
 
+// Breaks when a host without power has as long as one whose slurmd starts again.
+TEST_F(DeadNodesTest, ANodeThatIsSilentIsDeadSooner) {
+    fall_silent("n2");
+    EXPECT_THAT(rounds(DeadNodes::least_rounds, bad_end), IsEmpty());
+    EXPECT_THAT(rounds(1, bad_end), ElementsAre("n2"));
+}
+
 TEST_F(DeadNodesTest, AllThatDieTogetherAreNamedTogether) {
     die("n2");
     die("n3");
-    EXPECT_THAT(rounds(4, bad_end), ElementsAre("n2", "n3"));
+    EXPECT_THAT(rounds(2 + refusals, bad_end), ElementsAre("n2", "n3"));
+}
+
+// Breaks when ranks that run well are ended because a node that waits is dead.
+TEST_F(DeadNodesTest, ASpareNodeIsNamedOnlyWithOneOfTheStep) {
+    die("n3");
+    EXPECT_THAT(rounds(9, bad_end), IsEmpty());
+    die("n2");
+    EXPECT_THAT(rounds(1 + refusals, bad_end), ElementsAre("n3", "n2"));
 }
 
 // Breaks when an administrator who restarts a slurmd ends the job.
 TEST_F(DeadNodesTest, ASlurmdThatIsRestartedIsNotDead) {
     die("n2");
-    EXPECT_THAT(rounds(3, bad_end), IsEmpty());
+    EXPECT_THAT(rounds(1 + refusals, bad_end), IsEmpty());
     boot("n2");
     EXPECT_THAT(rounds(1, bad_end), IsEmpty());
     die("n2");
-    EXPECT_THAT(rounds(2, bad_end), IsEmpty());
+    EXPECT_THAT(rounds(refusals, bad_end), IsEmpty());
     EXPECT_THAT(rounds(1, bad_end), ElementsAre("n2"));
 }
 
@@ -105,12 +132,18 @@ TEST_F(DeadNodesTest, NothingIsKnownAsLongAsNoNodeAnswers) {
     EXPECT_THAT(rounds(9, bad_end), IsEmpty());
 }
 
-TEST_F(DeadNodesTest, AControllerThatDoesNotAnswerIsAskedAgain) {
+TEST_F(DeadNodesTest, TheNodeOfThisProcessLives) {
+    die("n1");
+    EXPECT_THAT(rounds(9, bad_end), IsEmpty());
+}
+
+TEST_F(DeadNodesTest, AControllerThatDoesNotAnswerIsAskedLessOften) {
     die("n2");
     answers_ = false;
-    EXPECT_THAT(rounds(5, bad_end), IsEmpty());
+    EXPECT_THAT(rounds(60, bad_end), IsEmpty());
+    EXPECT_THAT(asked_, testing::AllOf(testing::Ge(4), testing::Le(7)));
     answers_ = true;
-    EXPECT_THAT(rounds(3, bad_end), ElementsAre("n2"));
+    EXPECT_THAT(rounds(50, bad_end), ElementsAre("n2"));
 }
 
 TEST_F(DeadNodesTest, ANodeThatSlurmDoesNotKnowIsNotDead) {
@@ -119,10 +152,24 @@ TEST_F(DeadNodesTest, ANodeThatSlurmDoesNotKnowIsNotDead) {
     EXPECT_THAT(rounds(9, bad_end), IsEmpty());
 }
 
-TEST_F(DeadNodesTest, RanksThatStandStillAreReasonEnough) {
+// Breaks when a look that an alarm has begun goes on for as long as the ranks run.
+TEST_F(DeadNodesTest, RanksThatStandStillAreReasonEnoughForAsLongAsTheyDo) {
+    EXPECT_THAT(rounds(1, "", true), IsEmpty());
     die("n2");
-    dead_.suspect(now_);
-    EXPECT_THAT(rounds(3, ""), ElementsAre("n2"));
+    EXPECT_THAT(rounds(3, "", true), IsEmpty());
+    EXPECT_THAT(rounds(9, ""), IsEmpty());
+    EXPECT_THAT(rounds(refusals, "", true), IsEmpty());
+    EXPECT_THAT(rounds(1, "", true), ElementsAre("n2"));
+}
+
+// Breaks when srun's own limit, after which it gives a node up, comes before ours.
+TEST_F(DeadNodesTest, SrunMayEndBeforeItIsKnown) {
+    const auto always = [] { return true; };
+    EXPECT_THAT(dead_.wait(bad_end, always), IsEmpty()) << "all answer";
+    fall_silent("n2");
+    EXPECT_THAT(dead_.wait("", always), IsEmpty()) << "nothing has ended badly";
+    EXPECT_THAT(dead_.wait(bad_end, [] { return false; }), IsEmpty()) << "the job is told to end";
+    EXPECT_THAT(dead_.wait(bad_end, always), ElementsAre("n2"));
 }
 
 }  // namespace batchai::run

@@ -213,8 +213,13 @@ TEST_F(PhasesTest, OutputsThatCannotBeMadeEndTheJob) {
 
 TEST_F(PhasesTest, AFailedPreparationNamesTheNodeAndItsWords) {
     plan_.steps.insert(plan_.steps.begin(), step_of(plan::StepKind::preparation, 2, false));
-    append("job/attempts/1.prep-1.err", "pip: command not found\n");
-    steps_.answer(127, "srun: error: n2.invalid: task 1: Exited with exit code 127\n");
+    steps_.answers.emplace_back([this](const StepRequest&) {
+        append("job/attempts/1.prep-1.err", "pip: command not found\n");
+        return StepResult{
+            .exit_code = 127,
+            .messages = "srun: error: n2.invalid: task 1: Exited with exit code 127\n",
+            .stopped_by = {}};
+    });
     EXPECT_EQ(attempt(), 127);
     EXPECT_THAT(phases(), ElementsAre("outputs 0", "preparation 127"));
     EXPECT_EQ(record_.ended_by, record::EndedBy::preparation);
@@ -230,8 +235,12 @@ TEST_F(PhasesTest, AFailedSetupOfANodeComesBeforePreparationAndHasItsOwnCause) {
     plan_.node_setup = plan::NodeSetup{
         .command = "make-scratch 'x'", .key = "0123456789abcdef", .log_directory = path("setup")};
     plan_.steps.insert(plan_.steps.begin(), step_of(plan::StepKind::preparation, 2, false));
-    append("job/attempts/1.node_setup-stderr-1.txt", "error: no scratch disk\n");
-    steps_.answer(7, "srun: error: n2.invalid: task 1: Exited with exit code 7\n");
+    steps_.answers.emplace_back([this](const StepRequest&) {
+        append("job/attempts/1.node_setup-stderr-1.txt", "error: no scratch disk\n");
+        return StepResult{.exit_code = 7,
+                          .messages = "srun: error: n2.invalid: task 1: Exited with exit code 7\n",
+                          .stopped_by = {}};
+    });
     EXPECT_EQ(attempt(), 7);
     EXPECT_THAT(phases(), ElementsAre("outputs 0", "node-setup 7"));
     EXPECT_EQ(record_.ended_by, record::EndedBy::node_setup);

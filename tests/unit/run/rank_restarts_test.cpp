@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "record/node_notes.hpp"
 #include "slurm_of_scripts.hpp"
 
 namespace batchai::run {
@@ -144,6 +145,40 @@ TEST_F(SpareNodes, TakeThePlaceOfANodeThatFailsACheckOfTheSite) {
     EXPECT_THAT(record_.restarts, IsEmpty());
 }
 
+// Breaks when an idle node ends the job.
+TEST_F(SpareNodes, ThatCannotMountAreLeftOutOfThePreparation) {
+    mount_remote_storage();
+    plan_.steps.insert(plan_.steps.begin(), step_of(plan::StepKind::preparation, 3, false));
+    steps_.answers.emplace_back([this](const StepRequest&) {
+        EXPECT_TRUE(record::write_failure_note(
+            record::JobFiles(path("job")),
+            {.code = "AZFMountError", .text = "no such share", .node = "n3.invalid"}));
+        return StepResult{.exit_code = 1, .messages = {}, .stopped_by = {}};
+    });
+    EXPECT_EQ(attempt(), 0);
+    EXPECT_THAT(phases(),
+                ElementsAre("outputs 0", "preparation 1", "preparation 0", "wire-up 0", "ranks 0"));
+    EXPECT_THAT(nodes_of_starts(), Contains("n1.invalid,n2.invalid"));
+    ASSERT_EQ(record_.warnings.size(), 1U);
+    EXPECT_THAT(record_.warnings[0], HasSubstr("goes on without n3.invalid"));
+}
+
+// A wrong key of the storage is no fault of a node.
+TEST_F(SpareNodes, AreNotUsedUpByAFaultOfAllNodes) {
+    mount_remote_storage();
+    steps_.answer(0);
+    steps_.answers.emplace_back([this](const StepRequest&) {
+        for (const char* node : {"n1.invalid", "n2.invalid"})
+            EXPECT_TRUE(record::write_failure_note(
+                record::JobFiles(path("job")),
+                {.code = "AZFMountError", .text = "the key is wrong", .node = node}));
+        return StepResult{.exit_code = 1, .messages = {}, .stopped_by = {}};
+    });
+    attempt();
+    EXPECT_THAT(record_.restarts, IsEmpty());
+    EXPECT_EQ(record_.ended_by, EndedBy::storage);
+}
+
 // A job with "retry" and without spare nodes.
 class RetryInAllocation : public SpareNodes {
   protected:
@@ -173,13 +208,43 @@ TEST_F(RetryInAllocation, StartsTheRanksAgainWhereTheyAre) {
 }
 
 TEST_F(RetryInAllocation, CountsWithTheOtherRetries) {
-    for (int start = 0; start < 3; ++start)
+    plan_.retry->max = 1;
+    for (int start = 0; start < 2; ++start)
         ranks_end_with_75();
     EXPECT_EQ(attempt(), 75);
-    EXPECT_EQ(record_.restarts.size(), 2U);
+    EXPECT_EQ(record_.restarts.size(), 1U);
     EXPECT_FALSE(record_.runs_again());
-    EXPECT_THAT(record_.retried->message, HasSubstr("has been run again 2 times"));
+    EXPECT_THAT(record_.retried->message, HasSubstr("has been run again once"));
     EXPECT_THAT(asked(), Not(HasSubstr("requeue")));
+}
+
+// Breaks when a fault that passes within minutes uses up all retries within seconds.
+TEST_F(RetryInAllocation, IsNotForRanksThatFailAgainAtOnce) {
+    for (int start = 0; start < 2; ++start)
+        ranks_end_with_75();
+    EXPECT_EQ(attempt(), 75);
+    EXPECT_EQ(record_.restarts.size(), 1U);
+    EXPECT_THAT(asked(), HasSubstr("scontrol requeue 7\n"));
+    EXPECT_EQ(count().retries, 2);
+}
+
+// Breaks when a job whose node has broken fails, although it would have got another one.
+TEST_F(RetryInAllocation, IsTakenBackIfTheRanksCannotStart) {
+    ranks_end_with_75();
+    steps_.answer(1, "srun: error: n2.invalid: task 1: Exited with exit code 1\n");  // the wire-up
+    EXPECT_EQ(attempt(), 75);
+    EXPECT_EQ(record_.ended_by, EndedBy::program);
+    EXPECT_THAT(asked(), HasSubstr("scontrol requeue 7\n"));
+    EXPECT_EQ(count().retries, 1);
+}
+
+// What the command has started may still run.
+TEST_F(RetryInAllocation, IsNotForTheCommandOfACustomToolkit) {
+    plan_.steps = {step_of(plan::StepKind::master, 1, false)};
+    steps_.answer(75, "srun: error: n1.invalid: task 0: Exited with exit code 75\n");
+    EXPECT_EQ(attempt(), 75);
+    EXPECT_THAT(record_.restarts, IsEmpty());
+    EXPECT_THAT(asked(), HasSubstr("scontrol requeue 7\n"));
 }
 
 // Breaks when a job is ended by a time limit that it would have had anew.
