@@ -43,6 +43,12 @@ def with_project(name: str, nodes: int, prefix: Path) -> Iterator[TestCluster]:
         subprocess.run([str(_MINICLUSTER), "down", "--name", name], check=True)
 
 
+def start_host(cluster: str, host: str) -> None:
+    """Starts the slurmd of a host of the cluster again."""
+    words = [str(_MINICLUSTER), "start", "--name", cluster, "--host", host]
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+
+
 def main(
     name: str,
     arguments: argparse.Namespace,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Goes on from its checkpoint, step by step. At step 5 of the first start, rank 1 does as WAY says."""
+"""Goes on from its checkpoint. At step 5 of the first start, rank 1 does as WAY says."""
 
 from __future__ import annotations
 
