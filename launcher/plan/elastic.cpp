@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "plan/elastic.hpp"
 
+#include <algorithm>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -22,6 +23,14 @@ base::Result<int> number(std::string_view name, const std::string& text, int lea
 }
 
 }  // namespace
+
+bool outlives_nodes(const Plan& plan, bool is_elastic) {
+    // The one process of a custom toolkit is not started again.
+    const bool has_ranks = std::any_of(plan.steps.begin(), plan.steps.end(), [](const Step& step) {
+        return step.kind == StepKind::ranks;
+    });
+    return is_elastic || (plan.allocation.spare_nodes > 0 && has_ranks);
+}
 
 base::Result<std::optional<Elastic>> elastic_of(const std::vector<Variable>& environment,
                                                 int nodes) {

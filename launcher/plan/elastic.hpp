@@ -30,4 +30,8 @@ struct Elastic {
 [[nodiscard]] base::Result<std::optional<Elastic>> elastic_of(
     const std::vector<Variable>& environment, int nodes);
 
+// Returns whether the ranks of the job start again without a node that is lost (sbatch --no-kill):
+// the job is elastic, or it has spare nodes. Any other job ends then, and Slurm queues it again.
+[[nodiscard]] bool outlives_nodes(const Plan& plan, bool is_elastic);
+
 }  // namespace batchai::plan

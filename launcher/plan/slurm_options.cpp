@@ -181,7 +181,7 @@ std::vector<SlurmOption> allocation_options(const Plan& plan) {
     // The loss of a node then ends the step on that node, but not the job.
     const auto elastic = elastic_of(plan.environment, allocation.nodes);
     const bool is_elastic = elastic && *elastic;
-    if (is_elastic || allocation.spare_nodes > 0)
+    if (outlives_nodes(plan, is_elastic))
         put(options, {.name = "no-kill",
                       .value = {},
                       .origin = Origin::job_file,

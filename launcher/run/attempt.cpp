@@ -33,6 +33,17 @@ std::string sentence_of(const Ending& ending) {
     return sentence;
 }
 
+std::vector<std::string> nodes_of(const Ending& ending) {
+    std::vector<std::string> out;
+    const auto add = [&](const std::string& node) {
+        if (!node.empty() && !contains(out, node)) out.push_back(node);
+    };
+    add(ending.failure.node);
+    for (const std::string& node : ending.more_bad_nodes)
+        add(node);
+    return out;
+}
+
 namespace {
 
 enum class When {
@@ -107,10 +118,10 @@ std::optional<Ending> until_the_ranks_end(Context& context, Journal& journal, Qu
         }
         if (!ending)
             ++phase;
+        else if (phase->name != Ranks::name && restarts.leave_out(*ending))
+            phase = std::min(phase, first_of_a_start);
         else if (phase->when == When::each_start && restarts.start_again(*ending))
             phase = first_of_a_start;
-        else if (phase->when == When::once && restarts.leave_out(*ending))
-            continue;  // with the same phase on the other nodes
         else
             return ending;
     }

@@ -22,7 +22,8 @@ namespace batchai::run {
 // Runs the phases of one attempt at the job, in order. Each phase is in the record before it
 // starts, and its end is there when the next one starts, so that a reader always sees how far the
 // job has come. A job that is to run again after this attempt is then queued again, which `slurm`
-// is asked for; `calls` are what an elastic job asks of Slurm. Returns the job's exit code.
+// is asked for; `calls` are what is asked of it when the ranks may start again in the allocation.
+// Returns the job's exit code.
 [[nodiscard]] int run_attempt(Context& context, Journal& journal, const slurm::Client& slurm,
                               SlurmCalls calls);
 

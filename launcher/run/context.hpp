@@ -138,6 +138,10 @@ struct Context {
     [[nodiscard]] record::JobFiles files() const {
         return record::JobFiles(plan.directories.job_directory);
     }
+    // Returns whether the job goes on when a node is lost.
+    [[nodiscard]] bool outlives_nodes() const {
+        return plan::outlives_nodes(plan, elastic.has_value());
+    }
     // Returns the step of that kind, if the plan has one.
     [[nodiscard]] const plan::Step* step(plan::StepKind kind) const;
     // Returns the job's own step: its ranks, or the one process of a custom toolkit.

@@ -194,7 +194,7 @@ is_task_7() { is_of_this_job && has SLURM_ARRAY_TASK_ID=7 && has SLURM_ARRAY_TAS
 # Breaks when the job around decides which job of Slurm is queued again, or where the record is.
 @test "a job with retry in a task of an array is queued again itself" {
     local outer inner
-    job_file 1 "$share/look; [ \${SLURM_RESTART_COUNT:-0} -gt 0 ] || exit 75" '{"retry": {"max": 1, "on": ["75"]}}' |
+    job_file 1 "$share/look; [ \${SLURM_RESTART_COUNT:-0} -gt 0 ] || exit 75" '{"retry": {"max": 1, "on": ["75"], "inAllocation": false}}' |
         as_user bash -c "cat > $share/retry.json"
     outer=$(here sbatch --parsable -N1 -n1 --requeue --array=3 -o "$share/retry.out" --wrap \
         "ROW=$share/retry.row sbatch --parsable --job-json=retry.json -o retry.inner --open-mode=append --wrap 'batchai run' > retry.id
@@ -213,7 +213,7 @@ is_task_7() { is_of_this_job && has SLURM_ARRAY_TASK_ID=7 && has SLURM_ARRAY_TAS
 
 # Breaks when the record of a task of an array is written before its directory is made.
 @test "tasks of an array that may be run again complain of nothing" {
-    job_file 1 true '{"retry": {"max": 1, "on": ["75"]}}' | as_user bash -c "cat > $share/tasks.json"
+    job_file 1 true '{"retry": {"max": 1, "on": ["75"], "inAllocation": false}}' | as_user bash -c "cat > $share/tasks.json"
     here sbatch --quiet --wait --array=1-2 -o "$share/tasks.out" --open-mode=append --job-json=tasks.json --wrap 'batchai run'
     run as_user cat "$share/tasks.out"
     echo "$output"

@@ -23,7 +23,7 @@ namespace {
 struct JobNodeOptions {
     user::JobName job;
     std::optional<int> task;             // of an array job
-    std::optional<std::string> node;     // absent: the first
+    std::optional<std::string> node;     // absent: that of rank 0
     std::optional<std::string> command;  // absent: a shell
     bool terminal = false;
     std::vector<std::string> addresses;  // "HERE:localhost:THERE"
@@ -73,9 +73,7 @@ Answer job_node_exec(const JobNodeOptions& options) {
     const auto here = TRY(open_context());
     const auto running =
         TRY(visit::running_job(here.store, here.slurm, user::job_key(options.job), options.task));
-    const visit::NodeChoice choice{.node = options.node ? *options.node : running.nodes.front(),
-                                   .rank = {}};
-    const auto place = TRY(visit::choose_node(running, choice));
+    const auto place = TRY(visit::choose_node(running, {.node = options.node, .rank = {}}));
     return visit(here, running, place,
                  {.command = options.command,
                   .terminal = options.terminal || (!options.command && has_terminal)});
@@ -102,7 +100,7 @@ const Verbs job_node_verbs("job", 120, [](CommandTree& tree, Parser job) {
             job_node_exec, Printing::by_itself_as_az);
         add_job_options(leaf, options->job);
         add_task_option(leaf, options->task, "One task of an array job [the first that runs]");
-        add_optional(leaf, "--node-id,--node,-n", options->node, "Node of the job [the first]")
+        add_optional(leaf, "--node-id,--node,-n", options->node, "Node of the job [that of rank 0]")
             .type_name("NODE");
         add_optional(leaf, "--exec", options->command,
                      "Command for the shell; its exit code is returned [an interactive shell]")

@@ -46,7 +46,6 @@ void HostUpdates::complain(const std::string& line) {
 }
 
 void HostUpdates::begin(Clock::time_point now) {
-    hosts_.place = context_.place.nodes;
     told_.clear();
     returned_.clear();
     next_look_ = now;

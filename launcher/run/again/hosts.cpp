@@ -77,6 +77,12 @@ Nodes taken(const Nodes& nodes, const SlurmsView& view) {
     });
 }
 
+bool has_drained(const Nodes& nodes, const SlurmsView& view) {
+    return std::any_of(nodes.begin(), nodes.end(), [&](const std::string& name) {
+        return has(name, view, slurm::NodeFlag::drain);
+    });
+}
+
 plan::Step shrunk(const plan::Step& step, std::size_t nodes) {
     plan::Step out = step;
     out.processes = std::min(step.processes, step.processes_per_node * static_cast<int>(nodes));

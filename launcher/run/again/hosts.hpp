@@ -48,6 +48,9 @@ struct SlurmsView {
 // somebody has made the job smaller with scontrol.
 [[nodiscard]] Nodes taken(const Nodes& nodes, const SlurmsView& view);
 
+// Returns whether Slurm drains one of the nodes.
+[[nodiscard]] bool has_drained(const Nodes& nodes, const SlurmsView& view);
+
 // Returns the step with no more processes than `nodes` nodes can run. The number of processes per
 // node stays as it was.
 [[nodiscard]] plan::Step shrunk(const plan::Step& step, std::size_t nodes);

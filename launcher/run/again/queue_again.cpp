@@ -272,9 +272,7 @@ std::optional<std::string> QueueAgain::queue() {
 }
 
 void QueueAgain::exclude_failed_nodes(const Ending& ending) const {
-    std::vector<std::string> failed;
-    if (!ending.failure.node.empty()) failed.push_back(ending.failure.node);
-    failed.insert(failed.end(), ending.more_bad_nodes.begin(), ending.more_bad_nodes.end());
+    std::vector<std::string> failed = nodes_of(ending);
     for (const std::string& node : context_.bad_nodes) {
         if (!contains(failed, node)) failed.push_back(node);
     }
@@ -283,9 +281,8 @@ void QueueAgain::exclude_failed_nodes(const Ending& ending) const {
         // Slurm names no node in its notice.
         if (const auto nodes = client_.nodes()) {
             for (const slurm::NodeStatus& node : *nodes) {
-                const bool ours =
-                    std::find(granted.begin(), granted.end(), node.name) != granted.end();
-                if (ours && !starts_tasks(node) && node.name != ending.failure.node)
+                const bool ours = contains(granted, node.name);
+                if (ours && !starts_tasks(node) && !contains(failed, node.name))
                     failed.push_back(node.name);
             }
         }
@@ -294,7 +291,7 @@ void QueueAgain::exclude_failed_nodes(const Ending& ending) const {
     const auto done = [&]() -> base::Result<void> {
         const slurm::JobSettings now = TRY(settings());
         for (const std::string& node : now.required) {
-            if (std::find(failed.begin(), failed.end(), node) != failed.end())
+            if (contains(failed, node))
                 return base::fail("the job must run on " + node, "--nodelist");
         }
         const std::string nodes = TRY(slurm::with_nodes(now.excluded, failed));
@@ -332,9 +329,7 @@ void QueueAgain::decide_on_bad_health(const Ending& ending) {
     // The job would come back to such a node.
     if (const auto now = settings()) {
         for (const std::string& node : now->required) {
-            const auto& more = ending.more_bad_nodes;
-            if (node == ending.failure.node ||
-                std::find(more.begin(), more.end(), node) != more.end())
+            if (contains(nodes_of(ending), node))
                 return refuse(fmt::format("it must run on {} (--nodelist)", node));
         }
     }
@@ -343,9 +338,9 @@ void QueueAgain::decide_on_bad_health(const Ending& ending) {
 }
 
 void QueueAgain::decide_on_lost_node(const Ending& ending) {
-    const bool kept = context_.plan.allocation.spare_nodes > 0 && !context_.elastic;
+    const bool kept = context_.outlives_nodes() && !context_.elastic;
     if (ending.by != EndedBy::node || !kept || user_has_ended_job()) return;
-    accept("the job is queued again, because a node is lost and no spare node is left", false);
+    accept("the job is queued again, because a node is lost", false);
 }
 
 void QueueAgain::decide(const Ending& ending) {

@@ -13,8 +13,8 @@
 namespace batchai::run {
 
 // Carries out the "retry" of a job, and queues any job again whose node has failed a check of the
-// site, or that has lost more nodes than it had spare ones. Does nothing else for a job without
-// "retry".
+// site, or that has lost more nodes than its spare ones could replace. Does nothing else for a job
+// without "retry".
 //
 // Slurm itself queues a job again after a node failure and after most pre-emptions, and it may do
 // so when nothing of the attempt is left that could decide. Such a requeue is judged when the next

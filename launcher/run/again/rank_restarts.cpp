@@ -39,15 +39,15 @@ constexpr std::chrono::seconds between_looks{5};
 constexpr std::chrono::minutes least_run{1};
 constexpr int most_looks = 36;
 
-bool is_being_ended(const slurm::JobStatus& job) {
-    return job.state == slurm::JobState::completing || slurm::is_final(job.state);
+// How long the ranks of the last start have run.
+std::chrono::duration<double> ran_for(const record::Attempt& attempt) {
+    const record::Phase& last = attempt.phases.back();
+    return std::chrono::duration<double>(
+        base::seconds_between(last.start, last.end.value_or(last.start)));
 }
 
-Nodes bad_nodes(const Ending& ending) {
-    Nodes out = ending.more_bad_nodes;
-    if (!ending.failure.node.empty() && !contains(out, ending.failure.node))
-        out.insert(out.begin(), ending.failure.node);
-    return out;
+bool is_being_ended(const slurm::JobStatus& job) {
+    return job.state == slurm::JobState::completing || slurm::is_final(job.state);
 }
 
 std::string listed(const Nodes& nodes) {
@@ -91,7 +91,7 @@ RankRestarts::~RankRestarts() {
 }
 
 void RankRestarts::watch_first_node() {
-    if (!(is_elastic() || has_spares()) || (watch_ && watch_->runs())) return;
+    if (!context_.outlives_nodes() || (watch_ && watch_->runs())) return;
     const std::string& first = context_.granted.nodes.front();
     const Nodes others = without(context_.ready_nodes(), {first});
     if (others.empty()) return;
@@ -125,15 +125,20 @@ bool RankRestarts::note_bad_nodes(const Ending& ending) {
     const bool named_by_retry = context_.plan.retry && context_.plan.retry->exclude_failed_nodes &&
                                 again_.may_run_again(ending);
     const bool of_dead_node = ending.by == record::EndedBy::node && ending.of_node;
-    if (!of_gpu && !of_dead_node && !(has_spares() && (ending.of_node || named_by_retry)))
-        return false;
-    for (const std::string& node : bad_nodes(ending)) {
+    // Any other node may be used on if no spare one can take its place.
+    const bool is_replaced = !context_.place.spares.empty() && (ending.of_node || named_by_retry);
+    if (!of_gpu && !of_dead_node && !is_replaced) return false;
+    for (const std::string& node : nodes_of(ending)) {
         // Without spare nodes, ranks that leave the first one have nothing to gain.
         if (node == hosts_.granted.front() && !has_spares()) continue;
-        hosts_.unfit.insert(node);
-        context_.bad_nodes.push_back(node);
+        leave(node);
     }
     return false;
+}
+
+void RankRestarts::leave(const std::string& node) {
+    hosts_.unfit.insert(node);
+    if (!contains(context_.bad_nodes, node)) context_.bad_nodes.push_back(node);
 }
 
 bool RankRestarts::is_stopped() {
@@ -227,13 +232,10 @@ void RankRestarts::move_to(Decision next, int restarts) {
 }
 
 bool RankRestarts::leave_out(const Nodes& bad) {
-    if (!has_spares()) return false;
-    Hosts hosts = hosts_;
-    hosts.unfit.insert(bad.begin(), bad.end());
-    Decision left = divide(hosts, without(context_.ready_nodes(), bad));
-    if (static_cast<int>(left.nodes.size()) < hosts.least) return false;
-    hosts_ = std::move(hosts);
-    context_.bad_nodes.insert(context_.bad_nodes.end(), bad.begin(), bad.end());
+    Decision left = divide(hosts_, without(context_.ready_nodes(), bad));
+    if (!has_spares() || static_cast<int>(left.nodes.size()) < hosts_.least) return false;
+    for (const std::string& node : bad)
+        leave(node);
     move_to(std::move(left), context_.place.restarts);
     if (contains(bad, node_of_watch_)) watch_.reset();
     if (const auto written = write_host_file(context_); !written)
@@ -242,21 +244,11 @@ bool RankRestarts::leave_out(const Nodes& bad) {
 }
 
 bool RankRestarts::leave_out(const Ending& ending) {
-    const Nodes bad = bad_nodes(ending);
-    if (!ending.of_node || !leave_out(bad)) return false;
+    const Nodes bad = nodes_of(ending);
+    if (context_.place.restarts > 0 || !ending.of_node || !leave_out(bad)) return false;
     context_.log.warn(
         fmt::format("the job goes on without {}: {}", listed(bad), sentence_of(ending)));
     return true;
-}
-
-void RankRestarts::restore_cause(Ending& ending) {
-    const auto retried = std::exchange(retried_, std::nullopt);
-    const bool could_not_run = ending.by == record::EndedBy::start ||
-                               (ending.by == record::EndedBy::storage && ending.of_node);
-    if (!retried || !could_not_run) return;
-    refuse(sentence_of(ending));
-    again_.take_back_retry();
-    ending = *retried;
 }
 
 void RankRestarts::refuse(const std::string& why) const {
@@ -323,9 +315,11 @@ std::optional<RankRestarts::Reason> RankRestarts::reason(const Ending& ending,
                                hosts_.least));
         return std::nullopt;
     }
-    // What fails at once may need some time until it is mended.
-    const bool at_once = retried_at_ && std::chrono::steady_clock::now() - *retried_at_ < least_run;
-    if (at_once || !again_.may_run_here(ending, view->job)) return std::nullopt;
+    // What fails at once may need some time until it is mended. A drained node has some fault.
+    const bool at_once = has_retried_ && ran_for(journal_.attempt()) < least_run;
+    if (at_once || has_drained(context_.place.nodes, *view) ||
+        !again_.may_run_here(ending, view->job))
+        return std::nullopt;
     return Reason{.text = why, .limit = Limit::of_retry};
 }
 
@@ -345,9 +339,16 @@ std::optional<std::string> RankRestarts::counted(const Reason& reason, const End
 }
 
 bool RankRestarts::start_again(Ending& ending) {
-    const bool starts = tries_again(ending);
-    if (!starts) restore_cause(ending);
-    return starts;
+    const bool could_not_run = ending.by == record::EndedBy::start ||
+                               (ending.by == record::EndedBy::storage && ending.of_node);
+    if (!could_not_run) before_.reset();
+    if (tries_again(ending)) return true;
+    const auto before = std::exchange(before_, std::nullopt);
+    if (!before) return false;
+    refuse(sentence_of(ending));
+    if (before->is_counted) again_.take_back_retry();
+    ending = before->ending;
+    return false;
 }
 
 bool RankRestarts::tries_again(Ending& ending) {
@@ -378,7 +379,7 @@ bool RankRestarts::tries_again(Ending& ending) {
     if (view && has_spares()) {
         for (const std::string& node :
              without(context_.place.nodes, survivors(context_.place.nodes, *view)))
-            hosts_.unfit.insert(node);
+            leave(node);
     }
     const bool suspicion = note_bad_nodes(ending);
     const auto why = reason(ending, view ? &*view : nullptr, suspicion);
@@ -398,10 +399,9 @@ bool RankRestarts::tries_again(Ending& ending) {
     const auto limit = counted(*why, ending);
     if (!limit) return false;
     move_to(std::move(next), context_.place.restarts + 1);
-    if (why->limit == Reason::Limit::of_retry) {
-        retried_ = ending;
-        retried_at_ = std::chrono::steady_clock::now();
-    }
+    const bool of_retry = why->limit == Reason::Limit::of_retry;
+    has_retried_ = has_retried_ || of_retry;
+    if (!is_elastic() && !before_) before_ = Before{.ending = ending, .is_counted = of_retry};
     // watch_first_node() starts another one.
     if (watch_ && !contains(context_.ready_nodes(), node_of_watch_)) {
         if (ending.by == record::EndedBy::node) watch_->abandon();

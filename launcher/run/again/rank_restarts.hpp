@@ -42,11 +42,12 @@ class RankRestarts {
     // Starts a step on another node of the job, unless that step is still running. The step has the
     // job queued again if the job's first node is lost. The call is cheap while the step runs.
     void watch_first_node();
-    // Returns true if spare nodes take the place of those that the end of a phase before the ranks
-    // names. The phase is then run again.
+    // Returns true if spare nodes take the place of those that the end of a phase before the first
+    // ranks names. The phase is then run again, and nothing has been started again.
     [[nodiscard]] bool leave_out(const Ending& ending);
     // Returns true if the ranks are to start once more. The place and the record are then up to
-    // date. If the job is told to end meanwhile, `ending` says so.
+    // date. If the job is told to end meanwhile, `ending` says so. If ranks that were to start once
+    // more could not, `ending` becomes the one for which they were.
     [[nodiscard]] bool start_again(Ending& ending);
 
   private:
@@ -84,8 +85,8 @@ class RankRestarts {
     [[nodiscard]] Decision settle(const SlurmsView& view);
     [[nodiscard]] bool leave_out(const Nodes& bad);
     void move_to(Decision next, int restarts);
-    // The end of ranks that were to run once more and could not is that for which they were.
-    void restore_cause(Ending& ending);
+    // Ranks do not start on the node again in this allocation.
+    void leave(const std::string& node);
     void clean_up(const Nodes& nodes);
     // Returns whether the job was told to end.
     [[nodiscard]] bool is_stopped();
@@ -100,9 +101,13 @@ class RankRestarts {
     std::optional<HostUpdates> updates_;  // of an elastic job
     std::optional<BackgroundStep> watch_;
     std::string node_of_watch_;
-    // When "retry" last had the ranks start again, and for which end, until they have run.
-    std::optional<std::chrono::steady_clock::time_point> retried_at_;
-    std::optional<Ending> retried_;
+    // For which end the ranks of a job that is not elastic were started again, until they have run.
+    struct Before {
+        Ending ending;
+        bool is_counted = false;  // as a retry
+    };
+    std::optional<Before> before_;
+    bool has_retried_ = false;
     int failures_ = 0;                // restarts that count for an elastic job
     std::set<std::string> suspects_;  // nodes whose GPUs could not be used once
 };

@@ -69,15 +69,17 @@ void DeadNodes::note(const std::string& node, base::Knock answer, Clock::time_po
     silence.refuses = silence.refuses || answer == base::Knock::refused;
     if (silence.rounds < least_rounds) return;
     if (silence.refuses && now - silence.since < longest_refusal) return;
-    dead_.push_back(node);
-    is_lost_ =
-        is_lost_ || std::find(step_nodes_.begin(), step_nodes_.end(), node) != step_nodes_.end();
+    const bool is_of_step =
+        std::find(step_nodes_.begin(), step_nodes_.end(), node) != step_nodes_.end();
+    dead_.insert(is_of_step ? dead_.begin() : dead_.end(), node);
+    is_lost_ = is_lost_ || is_of_step;
     silent_.erase(node);
     std::erase(nodes_, node);
 }
 
 void DeadNodes::look(Clock::time_point now) {
     const std::vector<std::string> chosen = next_nodes();
+    asked_ += chosen.size();
     std::vector<base::Endpoint> endpoints;
     for (const std::string& node : chosen)
         endpoints.insert(endpoints.end(), daemons_[node].begin(), daemons_[node].end());
@@ -106,8 +108,10 @@ const std::vector<std::string>& DeadNodes::wait(std::string_view messages,
         has_bad_end_ = looks_ = true;
         next_ = Clock::now();
         const auto end = next_ + longest_refusal + least_rounds * between_rounds;
+        const std::size_t asked_before = asked_;
         do {
-            if (!poll(messages, false).empty() || daemons_.empty() || silent_.empty()) break;
+            if (!poll(messages, false).empty() || daemons_.empty()) break;
+            if (silent_.empty() && asked_ - asked_before >= nodes_.size()) break;
             std::this_thread::sleep_for(between_questions);
         } while (Clock::now() < end && goes_on());
     }

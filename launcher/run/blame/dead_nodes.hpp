@@ -46,8 +46,8 @@ class DeadNodes {
               std::string own, Ask ask);
 
     // Must be called some times a second while the step runs. `messages` are what srun has said so
-    // far. Returns the dead nodes, once one of the step's is among them. May take as long as
-    // `longest_answer`, and the first look as long as Slurm and the name servers take.
+    // far. Returns the dead nodes, those of the step first, once there is one of them. May take as
+    // long as `longest_answer`, and the first look as long as Slurm and the name servers take.
     [[nodiscard]] const std::vector<std::string>& poll(std::string_view messages, bool stand_still,
                                                        Clock::time_point now = Clock::now());
 
@@ -82,7 +82,8 @@ class DeadNodes {
     Clock::time_point next_{};
     std::chrono::seconds pause_ = first_pause;
     std::map<std::string, std::vector<base::Endpoint>> daemons_;
-    std::size_t at_ = 0;  // the node that is asked next
+    std::size_t at_ = 0;     // the node that is asked next
+    std::size_t asked_ = 0;  // so many times until now
     std::map<std::string, Silence> silent_;
     std::vector<std::string> dead_;
     bool is_lost_ = false;  // one of the step's nodes is dead

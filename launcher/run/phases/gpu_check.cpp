@@ -196,7 +196,7 @@ PhaseEnd GpuCheck::run(Context& context) {
     constexpr const char* message = "The GPUs of a node cannot be used";
     std::fprintf(stderr, "batchai: %s: %s: %s\n", message, verdict.bad_node->c_str(),
                  verdict.fault.c_str());
-    // At the restart of an elastic job, the ranks that were killed may still hold a GPU.
+    // At a restart, the ranks that were killed may still hold a GPU.
     return ends_with({.failure = {.code = gpu_check_failed,
                                   .message = message,
                                   .phase = std::string(name),

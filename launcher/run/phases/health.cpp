@@ -133,11 +133,10 @@ PhaseEnd Health::run(Context& context) {
                      ending.failure.node.c_str(), ending.failure.first_error_line.c_str());
         return ends_with(std::move(ending));
     }
-    if (verdict.checked > 0)
-        context.log.master(
-            fmt::format("the site's checks have found nothing wrong with {} of {} "
-                        "nodes",
-                        verdict.checked, nodes.size()));
+    if (const std::size_t good = static_cast<std::size_t>(verdict.checked) - verdict.bad.size();
+        good > 0)
+        context.log.master(fmt::format(
+            "the site's checks have found nothing wrong with {} of {} nodes", good, nodes.size()));
     return {};
 }
 

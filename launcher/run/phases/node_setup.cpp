@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <cstdio>
-#include <filesystem>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -104,13 +102,6 @@ PhaseEnd NodeSetup::run(Context& context) {
             return cannot_begin(added.error());
     }
     context.log.all_nodes("the setup of the node starts, unless it is done already");
-    // An earlier try may have left some.
-    for (const std::string& pattern : {files.standard_output, files.standard_error}) {
-        for (const TaskFile& file : files_on_nodes(context.granted.nodes, pattern)) {
-            std::error_code ignored;
-            std::filesystem::remove(file.path, ignored);
-        }
-    }
     expect_node_failures(context);
     const std::string step_name = fmt::format("{}.{}", context.attempt(), name);
     // As the user, also in a container. A step of the kind "master" has no variables of ranks.
@@ -121,6 +112,8 @@ PhaseEnd NodeSetup::run(Context& context) {
     TaskWords words{.job_id = context.granted.job_id,
                     .error_files = {},
                     .refusals = context.files().refusals(step_name)};
+    forget_earlier_try(context.granted.nodes, {files.standard_output, files.standard_error},
+                       words.refusals);
     for (const TaskFile& file : files_on_nodes(nodes, files.standard_error))
         words.error_files.push_back(file.path);
     const auto result = context.steps.run(

@@ -36,6 +36,9 @@ struct Ending {
 // known.
 [[nodiscard]] std::string sentence_of(const Ending& ending);
 
+// Returns the nodes that the end names, each once, the failure's own first.
+[[nodiscard]] std::vector<std::string> nodes_of(const Ending& ending);
+
 struct PhaseEnd {
     int exit_code = 0;                           // the phase's own, for the record
     std::optional<Ending> ending{};              // none: the next phase follows

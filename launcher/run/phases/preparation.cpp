@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <cstdio>
-#include <filesystem>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -35,13 +33,6 @@ PhaseEnd Preparation::run(Context& context) {
                                           .node = nodes.front()},
                               .by = record::EndedBy::preparation});
     }
-    // An earlier try may have left some.
-    for (const std::string& pattern : {files.standard_output, files.standard_error}) {
-        for (const TaskFile& file : files_on_nodes(context.granted.nodes, pattern)) {
-            std::error_code ignored;
-            std::filesystem::remove(file.path, ignored);
-        }
-    }
     expect_node_failures(context);
     const std::string step_name = fmt::format("{}.{}", context.attempt(), name);
     base::Environment environment = step_environment(context, step.kind);
@@ -53,6 +44,8 @@ PhaseEnd Preparation::run(Context& context) {
     TaskWords words{.job_id = context.granted.job_id,
                     .error_files = {},
                     .refusals = context.files().refusals(step_name)};
+    forget_earlier_try(context.granted.nodes, {files.standard_output, files.standard_error},
+                       words.refusals);
     for (const TaskFile& file : files_on_nodes(nodes, files.standard_error))
         words.error_files.push_back(file.path);
     const auto result = context.steps.run(

@@ -17,6 +17,7 @@
 #include "record/rank_logs.hpp"
 #include "record/task_reports.hpp"
 #include "run/again/host_updates.hpp"
+#include "run/again/hosts.hpp"
 #include "run/again/warning.hpp"
 #include "run/blame/culprit.hpp"
 #include "run/blame/dead_nodes.hpp"
@@ -236,7 +237,6 @@ void look_for_dead_nodes(Context& context, DeadNodes& dead, StepResult& result) 
         result.stopped_by = context.steps.stopped_by();
         return !result.stopped_by;
     });
-    if (!result.dead_nodes.empty()) context.steps.leave_step();
 }
 
 // Returns the nodes that are dead, or that srun said had failed.
@@ -289,6 +289,7 @@ PhaseEnd judged(Context& context, const StepEnd& end, const TaskWords& words,
     const std::vector<std::string> lost = lost_nodes(end);
     if (!lost.empty()) by = record::EndedBy::node;
     name_lost_node(failure, lost);
+    const std::string failed_node = failure.node;
     if (result) name_full_disk(failure, result->no_room);
     const record::EndWords words_of_end = record::words_of(by);
     failure.code = words_of_end.code;
@@ -297,11 +298,11 @@ PhaseEnd judged(Context& context, const StepEnd& end, const TaskWords& words,
     Ending failed{.failure = std::move(failure),
                   .by = by,
                   .exit_code = exit_code,
-                  .more_bad_nodes = lost,
+                  .more_bad_nodes = without(lost, {failed_node}),
                   // The ranks of a new start would not be warned again.
                   .may_start_again = !warned,
                   .of_node = !lost.empty(),
-                  .knows_cause = blamed.knows_cause};
+                  .knows_cause = blamed.knows_cause || blamed.for_memory};
     std::fprintf(stderr, "batchai: %s\n", sentence_of(failed).c_str());
     return {.exit_code = step_code, .ending = std::move(failed)};
 }
@@ -344,8 +345,7 @@ PhaseEnd Ranks::run(Context& context) {
     const auto started = tensorflow.start(step, environment);
     bool noted = false;
     RankWarner warner(context);
-    // Any other job ends with a node, and Slurm queues it again.
-    const bool keeps_job = context.elastic || context.plan.allocation.spare_nodes > 0;
+    const bool keeps_job = context.outlives_nodes();
     DeadNodes dead(context.place.nodes, context.place.spares,
                    from_environment("SLURMD_NODENAME").value_or(""),
                    [](const std::vector<std::string>& nodes) {
@@ -381,6 +381,7 @@ PhaseEnd Ranks::run(Context& context) {
     watcher.finish();
     tensorflow.end(end.result);
     if (keeps_job && end.result) look_for_dead_nodes(context, dead, *end.result);
+    if (end.result && !end.result->dead_nodes.empty()) context.steps.leave_step();
     if (!noted) note_places(context, places);
     bool copied = outputs.finish("the ranks' output", context.log);
     pieces.flush();
@@ -398,6 +399,8 @@ PhaseEnd Ranks::run(Context& context) {
     if (end.result && end.exit_code == 0)
         log_unconfirmed_starts(context, *end.result, ranks_of(context));
     PhaseEnd out = judged(context, end, words, tensorflow, warner.has_warned(), watcher.ending());
+    // The ranks of a new start would not be warned again.
+    if (warner.has_warned() && out.ending) out.ending->of_node = false;
     // The search for the culprit reads these files.
     copied = copied && outputs.finish_again();
     pieces.flush();

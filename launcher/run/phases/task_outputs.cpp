@@ -31,6 +31,18 @@ std::vector<TaskFile> files_on_nodes(const std::vector<std::string>& nodes,
     return files;
 }
 
+void forget_earlier_try(const std::vector<std::string>& nodes,
+                        const std::vector<std::string>& patterns,
+                        const std::filesystem::path& refusals) {
+    for (const std::string& pattern : patterns) {
+        for (const TaskFile& file : files_on_nodes(nodes, pattern)) {
+            std::error_code ignored;
+            std::filesystem::remove(file.path, ignored);
+        }
+    }
+    record::forget_reports(refusals);
+}
+
 base::Result<void> TaskOutputs::add(const std::string& pattern, const std::vector<TaskFile>& files,
                                     LineMerger::Noted noted, LineMerger::Seen seen) {
     std::vector<LineMerger::Source> sources;

@@ -33,6 +33,12 @@ struct TaskFile {
 [[nodiscard]] std::vector<TaskFile> files_on_nodes(const std::vector<std::string>& nodes,
                                                    const std::string& pattern);
 
+// Removes what an earlier try of such a step has left: the files of these patterns, and the reports
+// of tasks that were refused.
+void forget_earlier_try(const std::vector<std::string>& nodes,
+                        const std::vector<std::string>& patterns,
+                        const std::filesystem::path& refusals);
+
 // Copies what the tasks of a step print into the logs while the step runs. The tasks do not write
 // to the place of the logs themselves but into the job's directory, to which nobody else has
 // access.

@@ -232,7 +232,6 @@ base::Result<StepResult> SrunRunner::run_once(const StepRequest& request) {
         }
     }
     srun_ = nullptr;
-    has_left_step_ = has_left_step_ || !result.dead_nodes.empty();
     // Reads what srun and the held tasks left behind. The wait is bounded, because a child of srun
     // may hold the other end open.
     pollfd rest{read_end, POLLIN, 0};

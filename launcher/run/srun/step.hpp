@@ -42,7 +42,7 @@ struct StepRequest {
     std::function<bool()> enough = [] { return false; };
     // Called after each tick with what srun has said so far. Once it returns nodes, srun is killed:
     // it would wait for the tasks there until Slurm gives the nodes up. The other tasks are killed
-    // with it. Slurm may count the step as running for a while, so all later steps overlap it.
+    // with it.
     std::function<std::vector<std::string>(std::string_view messages)> dead_nodes =
         [](std::string_view) { return std::vector<std::string>(); };
     // Called for TERM, INT, HUP, USR1, USR2 and URG that we receive. Returns the signal to pass on
@@ -70,8 +70,8 @@ class StepRunner {
     [[nodiscard]] virtual std::optional<int> stopped_by() = 0;
     // Returns whether Slurm has sent its notice that the job will soon be ended, at any time.
     [[nodiscard]] virtual bool end_is_near() = 0;
-    // Says that Slurm may count a step as running that has ended, so that later steps must overlap
-    // it.
+    // Says that Slurm may count a step as running, because of a dead node, that has ended. All
+    // later steps overlap it.
     virtual void leave_step() = 0;
     // Sends a signal to the tasks of the step that runs now: USR1 or USR2, which srun passes on, or
     // TERM. srun would end the step if it got TERM, so Slurm is asked to send that.

@@ -89,7 +89,8 @@ Ending ended_by_watch(const record::Alarm& alarm) {
                                             : fmt::format("{}: {}", alarm.message, alarm.where)},
         .by = record::EndedBy::hang,
         .may_start_again = true,
-        .of_node = !alarm.node.empty()};
+        .of_node = !alarm.node.empty(),
+        .knows_cause = true};
 }
 
 }  // namespace

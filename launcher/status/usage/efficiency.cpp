@@ -102,7 +102,7 @@ void add_samples(const EfficiencyFacts& facts, Efficiency& out) {
             if (!gpu.mean_busy) continue;
             // The ranks may have been started several times, for different times.
             const double seconds =
-                std::max(1.0, base::seconds_between(usage.samples.front().time, last.time));
+                std::max(1.0, base::seconds_between(usage.head.start, last.time));
             GpuTime& time = gpus[{usage.node, gpu.index}];
             time.all += seconds;
             time.busy += seconds * *gpu.mean_busy;

@@ -71,8 +71,7 @@ constexpr std::array<std::string_view, 4> folders_of_communication{
     "/mpi_bridge/", "/horovod/", "/torch/distributed/", "/mpi4py/"};
 
 bool is_in_communication(const StackGroup& group) {
-    return !group.frames.empty() &&
-           std::any_of(folders_of_communication.begin(), folders_of_communication.end(),
+    return std::any_of(folders_of_communication.begin(), folders_of_communication.end(),
                        [&](std::string_view folder) {
                            return group.frames.front().file.find(folder) != std::string::npos;
                        });
@@ -83,7 +82,10 @@ std::optional<Suspect> of_communication(const std::vector<StackGroup>& groups) {
     std::vector<const StackGroup*> waiting;
     std::vector<const StackGroup*> others;
     for (const StackGroup& group : groups) {
-        if (is_of_ranks(group)) (is_in_communication(group) ? waiting : others).push_back(&group);
+        if (!is_of_ranks(group)) continue;
+        // Where it is cannot be told, so it may be in such a call, too.
+        if (group.frames.empty()) return std::nullopt;
+        (is_in_communication(group) ? waiting : others).push_back(&group);
     }
     return if_on_one_node(others, waiting);
 }

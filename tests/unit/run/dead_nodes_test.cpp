@@ -111,7 +111,7 @@ TEST_F(DeadNodesTest, ASpareNodeIsNamedOnlyWithOneOfTheStep) {
     die("n3");
     EXPECT_THAT(rounds(9, bad_end), IsEmpty());
     die("n2");
-    EXPECT_THAT(rounds(1 + refusals, bad_end), ElementsAre("n3", "n2"));
+    EXPECT_THAT(rounds(1 + refusals, bad_end), ElementsAre("n2", "n3"));
 }
 
 // Breaks when an administrator who restarts a slurmd ends the job.

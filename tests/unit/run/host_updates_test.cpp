@@ -47,6 +47,7 @@ class HostUpdatesTest : public ScratchTest {
                                  .ports = {},
                                  .place = place_on({"n1.invalid", "n2.invalid"})});
         hosts_.granted = granted_.nodes;
+        hosts_.place = context_->place.nodes;
         updates_.emplace(*context_, hosts_, [this]() -> base::Result<SlurmsView> {
             ++questions_;
             if (!answers_) return base::fail("no answer");

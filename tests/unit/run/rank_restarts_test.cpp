@@ -101,7 +101,7 @@ TEST_F(SpareNodes, AreUsedUpAndThenTheJobIsQueuedAgain) {
     EXPECT_EQ(record_.restarts.size(), 1U);
     EXPECT_EQ(record_.ended_by, EndedBy::node);
     EXPECT_TRUE(record_.runs_again());
-    EXPECT_THAT(record_.retried->message, HasSubstr("no spare node is left"));
+    EXPECT_THAT(record_.retried->message, HasSubstr("because a node is lost"));
     EXPECT_THAT(asked(), HasSubstr("scontrol requeue 7\n"));
 }
 
@@ -143,6 +143,39 @@ TEST_F(SpareNodes, TakeThePlaceOfANodeThatFailsACheckOfTheSite) {
     EXPECT_THAT(record_.warnings,
                 ElementsAre("the job goes on without n1.invalid, which has failed a health check"));
     EXPECT_THAT(record_.restarts, IsEmpty());
+}
+
+// Breaks when a job fails that Slurm would have queued again, because the spare node is bad as
+// well.
+TEST_F(SpareNodes, ThatCannotStartRanksLeaveTheLossOfTheNodeAsTheCause) {
+    start_that_ends(1, failure_of_n2);
+    steps_.answer(1, "srun: error: n3.invalid: task 1: Exited with exit code 1\n");  // the wire-up
+    EXPECT_EQ(attempt(), 1);
+    EXPECT_EQ(record_.restarts.size(), 1U);
+    EXPECT_EQ(record_.ended_by, EndedBy::node);
+    EXPECT_EQ(record_.failure->node, "n2.invalid");
+    EXPECT_THAT(asked(), HasSubstr("scontrol requeue 7\n"));
+}
+
+// Breaks when the first ranks are told that others have run before them.
+TEST_F(SpareNodes, ThatFailTheirCheckAreLeftOutBeforeTheFirstRanks) {
+    plan_.allocation.options = {{"gres", "gpu:2", plan::Origin::vm_size}};
+    steps_.answers.emplace_back([this](const StepRequest&) {
+        for (const char* task : {"0", "1", "2"})
+            append("job/attempts/1.gpus." + std::string(task) + ".json",
+                   std::string(R"({"schema": "mpi_bridge-gpus/v1", "fault": ")") +
+                       (*task == '2' ? "no driver" : "") +
+                       R"(", "gpus": "2", "driver": "", "slow": "", "direct": "", "nccl": "",
+                       "host": "", "peers": "", "allreduce": "", "ncclUnchecked": ""})");
+        return StepResult{};
+    });
+    EXPECT_EQ(attempt(), 0);
+    EXPECT_THAT(phases(),
+                ElementsAre("outputs 0", "gpu-check 1", "gpu-check 0", "wire-up 0", "ranks 0"));
+    EXPECT_THAT(record_.restarts, IsEmpty());
+    ASSERT_EQ(record_.warnings.size(), 1U);
+    EXPECT_THAT(record_.warnings[0], HasSubstr("goes on without n3.invalid"));
+    EXPECT_THAT(steps_.requests.back().environment, Not(Contains(HasSubstr("RESTART_COUNT="))));
 }
 
 // Breaks when an idle node ends the job.
@@ -236,6 +269,15 @@ TEST_F(RetryInAllocation, IsTakenBackIfTheRanksCannotStart) {
     EXPECT_EQ(record_.ended_by, EndedBy::program);
     EXPECT_THAT(asked(), HasSubstr("scontrol requeue 7\n"));
     EXPECT_EQ(count().retries, 1);
+}
+
+// A node is drained when Slurm cannot end a task there, for instance.
+TEST_F(RetryInAllocation, IsNotForADrainedNode) {
+    view_->nodes[1].flags = {slurm::NodeFlag::drain};
+    ranks_end_with_75();
+    EXPECT_EQ(attempt(), 75);
+    EXPECT_THAT(record_.restarts, IsEmpty());
+    EXPECT_THAT(asked(), HasSubstr("scontrol requeue 7\n"));
 }
 
 // What the command has started may still run.

@@ -187,6 +187,19 @@ TEST(Efficiency, AddsUpNodesAndAdvises) {
     EXPECT_TRUE(advises(efficiency_after(100, usage, exclusive), "\"exclusive\": false"));
 }
 
+// Breaks when a start of the ranks that failed at once weighs as much as the hours of the next one.
+TEST(Efficiency, CountsAGpuOnceForAllStarts) {
+    auto usage = std::vector{usage_of("h1", 0), usage_of("h1", 0)};
+    usage[0].samples.back().gpus = {{.index = 0, .mean_busy = 0}};
+    usage[1].samples.back().gpus = {{.index = 0, .mean_busy = 100}};
+    usage[1].samples.back().time = usage[1].head.start + std::chrono::seconds(900);
+    usage[0].samples.back().time = usage[0].head.start + std::chrono::seconds(100);
+    const Efficiency use = efficiency_after(1000, usage);
+    EXPECT_EQ(use.gpus, 1);
+    EXPECT_EQ(use.gpu_busy_percent, 90);
+    EXPECT_TRUE(use.idle_gpus.empty());
+}
+
 TEST(Efficiency, HasNothingToSayOfAJobThatUsesItsShare) {
     auto usage = std::vector{usage_of("h1", 0), usage_of("h2", 2)};
     plan::Plan plan = some_plan();

@@ -64,6 +64,10 @@ TEST(Suspect, IsTheOneThatIsNotInACallInWhichTheOthersWait) {
     }
     EXPECT_FALSE(suspect_of({{"n1", {waiting_rank(0, "/v/site-packages/torch/utils/data.py")}},
                              {"n2", {rank(1, "load")}}}));
+    JobProcess unreadable = rank(1, "load");
+    unreadable.python.clear();
+    EXPECT_FALSE(
+        suspect_of({{"n1", {waiting_rank(0, "/p/mpi_bridge/native.py")}}, {"n2", {unreadable}}}));
 }
 
 // Breaks when somebody is blamed by chance.
