@@ -145,6 +145,26 @@ says() { batchai job file stream --job "$1" --file-name execution-h1.log; }
     [[ $output == *"the job goes on without h1, which has failed a health check"* ]]
 }
 
+@test "a node is lost during the preparation, which is repeated on the others" {
+    site ''
+    submit early none '.properties.jobPreparation.commandLine =
+        "echo prepares; [ -e \($home)/early/second ] || sleep 120"'
+    wait_until 60 is_being_prepared early
+    as_user touch "$HOME_DIR/early/second"
+    as_root_on login scontrol update nodename=h2 state=down reason=test
+    wait_until 60 has_come early 0 5
+    ends_well early
+    [[ $(attempts early) == '[["program",0]]' && $(places early) == "" ]]
+    run batchai job logs early
+    echo "$output"
+    [[ $output == *"rank 0 of 2 on h1 from 0"*"rank 1 of 2 on h3 from 0"* ]]
+    # Once, although it was begun twice.
+    [[ $(batchai job file stream --job early --file-name stdout-job_prep-h1.txt | grep -c prepares) -eq 1 ]]
+}
+is_being_prepared() {
+    batchai job file stream --job "$1" --file-name stdout-job_prep-h2.txt 2> /dev/null | grep -q prepares
+}
+
 # Breaks when a job that has lost all its spare nodes has failed, although Slurm would have queued it again.
 @test "a job without a spare node left is queued again" {
     site ''

@@ -210,6 +210,23 @@ std::optional<Ending> ended_from_outside(const Context& context, const StepResul
                   .exit_code = 128 + signal};
 }
 
+std::optional<Ending> lost_a_node(const StepResult& result, std::string_view phase) {
+    std::vector<std::string> lost = failed_nodes(result.messages);
+    if (lost.empty()) return std::nullopt;
+    const record::EndWords words = record::words_of(EndedBy::node);
+    const std::string first = lost.front();
+    lost.erase(lost.begin());
+    return Ending{.failure = {.code = std::string(words.code),
+                              .message = std::string(words.message),
+                              .phase = std::string(phase),
+                              .node = first,
+                              .exit_code = result.exit_code},
+                  .by = EndedBy::node,
+                  .exit_code = result.exit_code,
+                  .more_bad_nodes = std::move(lost),
+                  .of_node = true};
+}
+
 std::string start_failure_line(const std::vector<NotStarted>& missing, const TasksOfStep& tasks) {
     const NotStarted& first = missing.front();
     std::string line(tasks.task);

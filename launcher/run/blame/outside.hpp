@@ -63,6 +63,9 @@ class SlurmsWord final : public OutsideWord {
                                                        const StepResult& result,
                                                        std::string_view phase);
 
+// Returns the end of a step on all nodes from which srun says that a node was lost.
+[[nodiscard]] std::optional<Ending> lost_a_node(const StepResult& result, std::string_view phase);
+
 // What the tasks of a step are, such as "rank".
 struct TasksOfStep {
     std::string_view task;

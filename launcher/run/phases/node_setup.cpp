@@ -62,6 +62,8 @@ PhaseEnd setup_failed(Context& context, const StepResult& end, const TaskWords w
     std::fputs(end.messages.c_str(), stderr);
     if (auto ending = ended_from_outside(context, end, NodeSetup::name))
         return {.exit_code = end.exit_code, .ending = std::move(ending)};
+    if (auto ending = lost_a_node(end, NodeSetup::name))
+        return {.exit_code = end.exit_code, .ending = std::move(ending)};
     if (auto ending = start_failure(end, tasks, NodeSetup::name))
         return {.exit_code = end.exit_code, .ending = std::move(ending)};
     record::Failure failure = failure_with({});

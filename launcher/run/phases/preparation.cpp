@@ -77,6 +77,8 @@ PhaseEnd Preparation::run(Context& context) {
     std::fputs(result->messages.c_str(), stderr);
     if (auto ending = ended_from_outside(context, *result, name))
         return {.exit_code = step_code, .ending = std::move(ending)};
+    if (auto ending = lost_a_node(*result, name))
+        return {.exit_code = step_code, .ending = std::move(ending)};
     if (auto ending = start_failure(*result, tasks, name))
         return {.exit_code = step_code, .ending = std::move(ending)};
     const int exit_code = blame(failure, step_code, result->messages, words).exit_code;

@@ -145,6 +145,8 @@ PhaseEnd SetUpSoftware::run(Context& context) {
     if (result->exit_code != 0) {
         if (auto ending = ended_from_outside(context, *result, name))
             return {.exit_code = result->exit_code, .ending = std::move(ending)};
+        if (auto ending = lost_a_node(*result, name))
+            return {.exit_code = result->exit_code, .ending = std::move(ending)};
         if (auto ending = node_failure(context, name, false, result->stopped_by))
             return {.exit_code = result->exit_code, .ending = std::move(ending)};
     }

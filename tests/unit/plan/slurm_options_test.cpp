@@ -117,6 +117,7 @@ TEST(SlurmOptions, OfTheUserMustNotContradictTheFile) {
 TEST(SlurmOptions, AskForSpareNodesBesides) {
     Plan plan = large_plan();
     plan.allocation.spare_nodes = 2;
+    plan.steps = {{.kind = StepKind::ranks}};
     for (const Door door : {Door::sbatch, Door::salloc})
         EXPECT_THAT(at_door(plan, door),
                     testing::IsSupersetOf(
@@ -125,6 +126,9 @@ TEST(SlurmOptions, AskForSpareNodesBesides) {
     EXPECT_THAT(at_door(plan, Door::srun), Not(Contains("--no-kill=set")));
     EXPECT_THAT(at_door(plan, Door::sbatch, {{"nodes", "2"}}).front(),
                 testing::HasSubstr("asks for 4 (nodeCount and spareNodes)"));
+    plan.steps = {{.kind = StepKind::master}};
+    EXPECT_THAT(at_door(plan, Door::sbatch), Not(Contains("--no-kill=set")))
+        << "the process of a custom toolkit is not started again";
 }
 
 TEST(SlurmOptions, SayTheTimeLimitAsSlurmDoes) {

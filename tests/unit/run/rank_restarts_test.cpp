@@ -196,6 +196,16 @@ TEST_F(SpareNodes, ThatCannotMountAreLeftOutOfThePreparation) {
     EXPECT_THAT(record_.warnings[0], HasSubstr("goes on without n3.invalid"));
 }
 
+TEST_F(SpareNodes, TakeThePlaceOfANodeThatIsLostDuringThePreparation) {
+    plan_.steps.insert(plan_.steps.begin(), step_of(plan::StepKind::preparation, 3, false));
+    steps_.answer(1, failure_of_n2);
+    EXPECT_EQ(attempt(), 0);
+    EXPECT_THAT(phases(),
+                ElementsAre("outputs 0", "preparation 1", "preparation 0", "wire-up 0", "ranks 0"));
+    EXPECT_THAT(nodes_of_starts(), ElementsAre("n1.invalid,n3.invalid", "n1.invalid,n3.invalid"));
+    EXPECT_THAT(record_.restarts, IsEmpty());
+}
+
 // A wrong key of the storage is no fault of a node.
 TEST_F(SpareNodes, AreNotUsedUpByAFaultOfAllNodes) {
     mount_remote_storage();
