@@ -7,41 +7,11 @@
 
 #include "base/error.hpp"
 #include "plan/plan.hpp"
+#include "visit/node_path.hpp"
 #include "visit/visit.hpp"
 
 // Files of a job's node, from and to this host: `job cp`.
 namespace batchai::visit {
-
-// A side of a copy: a path of this host, or one that the job's processes see on a node.
-struct CopySide {
-    std::optional<std::string> job;  // none: this host
-    std::string path;
-
-    bool operator==(const CopySide&) const = default;
-};
-
-// Reads "PATH" or "JOB:PATH". A path with a slash before its first colon is one of this host.
-[[nodiscard]] CopySide copy_side(const std::string& text);
-
-// A path on a node, in which the node expands the variables of Batch AI.
-struct NodePath {
-    // Texts and names of variables in turn; a text comes first.
-    std::vector<std::string> parts;
-    // The last component; empty if only the node knows it.
-    std::string name;
-    // The path as the plan knows it; empty if it does not.
-    std::string expected;
-};
-[[nodiscard]] base::Result<NodePath> node_path(const std::string& text, const plan::Plan& plan);
-
-// Returns whether the last component of the path can have this name on the node. The node is not
-// trusted, so a variable stands for no dot at the beginning of a name.
-[[nodiscard]] bool may_be_named(const NodePath& path, std::string_view name);
-
-// Returns a line of a POSIX shell that sets p to the path, whose texts are the arguments from
-// number `first` on.
-[[nodiscard]] std::string shell_path(const NodePath& path, std::size_t first);
-[[nodiscard]] std::vector<std::string> texts_of(const NodePath& path);
 
 // Returns why nothing can be copied from or to a job that has ended, and where the file is if it
 // was on storage that this host may see as well.
