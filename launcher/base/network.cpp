@@ -26,30 +26,37 @@ bool is_loopback(const sockaddr* address) {
     return IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
 }
 
-std::optional<std::string> resolve(const std::string& node, int family) {
+struct HostAddress {
+    std::string text;  // a number
+    bool is_loopback = false;
+};
+
+// Returns the addresses of the family that the name resolves to; AF_UNSPEC: of all.
+std::vector<HostAddress> addresses(const std::string& name, int family) {
     addrinfo hints{};
     hints.ai_family = family;
     hints.ai_socktype = SOCK_STREAM;
     addrinfo* found = nullptr;
-    if (getaddrinfo(node.c_str(), nullptr, &hints, &found) != 0 || found == nullptr)
-        return std::nullopt;
-    std::optional<std::string> address;
-    for (const addrinfo* one = found; one != nullptr && !address; one = one->ai_next) {
+    if (getaddrinfo(name.c_str(), nullptr, &hints, &found) != 0) return {};
+    std::vector<HostAddress> out;
+    for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
         std::array<char, NI_MAXHOST> text{};
-        if (!is_loopback(one->ai_addr) &&
-            getnameinfo(one->ai_addr, one->ai_addrlen, text.data(),
+        if (getnameinfo(one->ai_addr, one->ai_addrlen, text.data(),
                         static_cast<socklen_t>(text.size()), nullptr, 0, NI_NUMERICHOST) == 0)
-            address = text.data();
+            out.push_back({.text = text.data(), .is_loopback = is_loopback(one->ai_addr)});
     }
     freeaddrinfo(found);
-    return address;
+    return out;
 }
 
 }  // namespace
 
 std::string address_of(const std::string& node) {
-    if (auto address = resolve(node, AF_INET)) return *address;
-    if (auto address = resolve(node, AF_INET6)) return *address;
+    for (const int family : {AF_INET, AF_INET6}) {
+        for (const HostAddress& address : addresses(node, family)) {
+            if (!address.is_loopback) return address.text;
+        }
+    }
     return node;
 }
 
@@ -112,18 +119,9 @@ Knock answer_at(int socket) {
 }  // namespace
 
 std::vector<Endpoint> resolved(const Endpoint& endpoint) {
-    addrinfo hints{};
-    hints.ai_socktype = SOCK_STREAM;
-    addrinfo* found = nullptr;
-    if (getaddrinfo(endpoint.address.c_str(), nullptr, &hints, &found) != 0) return {};
     std::vector<Endpoint> out;
-    for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
-        std::array<char, NI_MAXHOST> text{};
-        if (getnameinfo(one->ai_addr, one->ai_addrlen, text.data(),
-                        static_cast<socklen_t>(text.size()), nullptr, 0, NI_NUMERICHOST) == 0)
-            out.push_back({.address = text.data(), .port = endpoint.port});
-    }
-    freeaddrinfo(found);
+    for (const HostAddress& address : addresses(endpoint.address, AF_UNSPEC))
+        out.push_back({.address = address.text, .port = endpoint.port});
     return out;
 }
 
