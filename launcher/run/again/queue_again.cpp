@@ -123,8 +123,12 @@ std::optional<int> QueueAgain::count_here(const Ending& ending) {
     if (count({.by = ending.by, .exit_code = ending.exit_code}, context_.attempt()))
         return std::nullopt;
     before_retry_here_ = before ? *before : std::nullopt;
+    return retries();
+}
+
+int QueueAgain::retries() const {
     const auto counted = record::read_retry_count(context_.files());
-    return counted && *counted ? (*counted)->retries : 1;
+    return counted && *counted ? (*counted)->retries : context_.attempt();
 }
 
 void QueueAgain::take_back_retry() {
@@ -351,10 +355,8 @@ void QueueAgain::decide(const Ending& ending) {
     if (const auto why =
             count({.by = ending.by, .exit_code = ending.exit_code}, context_.attempt() + 1))
         return refuse(*why);
-    const auto counted = record::read_retry_count(context_.files());
-    const int retries = counted && *counted ? (*counted)->retries : context_.attempt();
     const std::string line =
-        fmt::format("the job is queued again, retry {} of {}: {}", retries,
+        fmt::format("the job is queued again, retry {} of {}: {}", retries(),
                     context_.plan.retry->max, record::words_of(ending.by).message);
     accept(line, context_.plan.retry->exclude_failed_nodes);
 }

@@ -29,8 +29,8 @@ class QueueAgain {
     // last attempt had ended well, the ending is one of success.
     [[nodiscard]] std::optional<Ending> why_not_run();
 
-    // Return whether "retry" lets the ranks run again after this end, and whether they may do so at
-    // once in their allocation. The limit of retries is not asked.
+    // Return whether "retry" has the ranks run again in their allocation after such an end, and
+    // whether they may do so now. The limit of retries is not asked.
     [[nodiscard]] bool may_run_again(const Ending& ending) const;
     [[nodiscard]] bool may_run_here(const Ending& ending, const slurm::JobStatus& job) const;
     // Counts a retry in this allocation. Returns how many these are now; nothing if the limit is
@@ -57,6 +57,9 @@ class QueueAgain {
     [[nodiscard]] std::optional<Ending> preempted_although_well() const;
 
   private:
+    // Returns how often the job has been run again, the retry that count() has just counted
+    // included.
+    [[nodiscard]] int retries() const;
     // Returns why the job is not run again after the end, or nothing once the retry is counted.
     [[nodiscard]] std::optional<std::string> count(const AttemptEnd& end, int next_attempt);
     // Does the same for a job with a node that failed a check of the site.

@@ -269,8 +269,7 @@ PhaseEnd judged(Context& context, const StepEnd& end, const TaskWords& words,
     if (ending || step_code == 0) return {.exit_code = step_code, .ending = std::move(ending)};
 
     if (auto of_start = result ? start_failure(*result, ranks_of(context), name) : std::nullopt) {
-        // The ranks of a new start would not be warned again.
-        of_start->may_start_again = !warned;
+        of_start->may_start_again = true;
         return {.exit_code = step_code, .ending = std::move(of_start)};
     }
     record::Failure failure{.phase = std::string(name)};
@@ -299,8 +298,7 @@ PhaseEnd judged(Context& context, const StepEnd& end, const TaskWords& words,
                   .by = by,
                   .exit_code = exit_code,
                   .more_bad_nodes = without(lost, {failed_node}),
-                  // The ranks of a new start would not be warned again.
-                  .may_start_again = !warned,
+                  .may_start_again = true,
                   .of_node = !lost.empty(),
                   .knows_cause = blamed.knows_cause || blamed.for_memory};
     std::fprintf(stderr, "batchai: %s\n", sentence_of(failed).c_str());
@@ -400,7 +398,8 @@ PhaseEnd Ranks::run(Context& context) {
         log_unconfirmed_starts(context, *end.result, ranks_of(context));
     PhaseEnd out = judged(context, end, words, tensorflow, warner.has_warned(), watcher.ending());
     // The ranks of a new start would not be warned again.
-    if (warner.has_warned() && out.ending) out.ending->of_node = false;
+    if (warner.has_warned() && out.ending && !out.ending->for_other_hosts)
+        out.ending->may_start_again = out.ending->of_node = false;
     // The search for the culprit reads these files.
     copied = copied && outputs.finish_again();
     pieces.flush();
