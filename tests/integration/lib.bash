@@ -94,6 +94,7 @@ host_lives() {
     wait_until 60 node_answers "$1"
 }
 node_answers() {
+    # Slurm refuses this for a node that is not down.
     as_root_on login scontrol update nodename="$1" state=resume 2> /dev/null || true
     [[ $(as_user sinfo -h -n "$1" -o %t | sort -u) =~ ^(idle|alloc|mix|comp)$ ]]
 }

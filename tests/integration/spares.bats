@@ -65,6 +65,14 @@ ends_well() {
         awk '$3 != NR || $4 != 2 { print "step " NR ": " $0; wrong = 1 } END { exit wrong || !NR }'
 }
 
+# ran_on NAME FIRST SECOND: the ranks did, and were started once.
+ran_on() {
+    [[ $(attempts "$1") == '[["program",0]]' && $(places "$1") == "" ]] || return 1
+    run batchai job logs "$1"
+    echo "$output"
+    [[ $output == *"rank 0 of 2 on $2 from 0"*"rank 1 of 2 on $3 from 0"* ]]
+}
+
 # places NAME: the nodes of the ranks at each start, as the attempt's record has them.
 places() { record_of "$1" '[.restarts[].nodes | join(" ")] | join(", ")'; }
 record_of() {
@@ -137,10 +145,7 @@ says() { batchai job file stream --job "$1" --file-name execution-h1.log; }
     submit checked none
     wait_until 60 has_come checked 0 5
     ends_well checked
-    [[ $(attempts checked) == '[["program",0]]' && $(places checked) == "" ]]
-    run batchai job logs checked
-    echo "$output"
-    [[ $output == *"rank 0 of 2 on h2 from 0"*"rank 1 of 2 on h3 from 0"* ]]
+    ran_on checked h2 h3
     run says checked
     [[ $output == *"the job goes on without h1, which has failed a health check"* ]]
 }
@@ -154,10 +159,7 @@ says() { batchai job file stream --job "$1" --file-name execution-h1.log; }
     as_root_on login scontrol update nodename=h2 state=down reason=test
     wait_until 60 has_come early 0 5
     ends_well early
-    [[ $(attempts early) == '[["program",0]]' && $(places early) == "" ]]
-    run batchai job logs early
-    echo "$output"
-    [[ $output == *"rank 0 of 2 on h1 from 0"*"rank 1 of 2 on h3 from 0"* ]]
+    ran_on early h1 h3
 }
 is_being_prepared() { as_user test -e "$HOME_DIR/$1/on-h1" -a -e "$HOME_DIR/$1/on-h2"; }
 
