@@ -23,9 +23,9 @@
 // Times are seconds since "start", memory is MiB, and I/O (read, written), the network (received,
 // sent) and what calls such as read() and write() have copied ("rw=", in live samples) are KiB. All
 // but memory, threads and the GPUs are sums since the step began. A number that is not known is
-// "-". A rank is its number, CPU time and memory, in live samples also its threads, its I/O, and
-// how long it has waited in collectives; the number is left out if it is one more than that of the
-// rank before. A GPU ("g=") is its number, how busy it is in percent, its memory, its power in
+// "-". A rank is its number, CPU time and memory, in live samples also its threads and its I/O, and
+// then how long it has waited in collectives, if it uses mpi_bridge; the number is left out if it is
+// one more than that of the rank before. A GPU ("g=") is its number, how busy it is in percent, its memory, its power in
 // watts, and how busy it was since the step began.
 namespace batchai::record {
 
@@ -42,7 +42,9 @@ struct RankUsage {
     std::optional<int> threads{};
     std::optional<std::int64_t> read{};  // bytes since the step began
     std::optional<std::int64_t> written{};
-    std::optional<double> waited{};  // seconds in collectives of mpi_bridge, if the rank uses it
+    // Seconds in collectives of mpi_bridge, if the rank uses it. Not in the last sample, for which
+    // nobody can look into the rank any more.
+    std::optional<double> waited{};
 
     bool operator==(const RankUsage&) const = default;
 };

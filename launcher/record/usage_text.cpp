@@ -66,7 +66,7 @@ std::string usage_line(const UsageSample& sample, const UsageHead& head, SampleD
         if (live && rank.threads)
             line += fmt::format(":{}:{}:{}", *rank.threads, in_units(rank.read.value_or(0), kibi),
                                 in_units(rank.written.value_or(0), kibi));
-        if (live && rank.threads && rank.waited) line += fmt::format(":{:.2f}", *rank.waited);
+        if (rank.waited) line += fmt::format(":{:.{}f}", *rank.waited, digits);
     }
     before = " g=";
     for (const GpuUsage& gpu : sample.gpus) {
@@ -129,6 +129,7 @@ bool take_rank(std::string_view text, RankUsage& into, const RankUsage* before) 
     if (parts.size() < 3 || !take_seconds(parts[1], into.cpu_seconds) ||
         !take_units(parts[2], mebi, into.memory))
         return false;
+    if (parts.size() == 4) return take_seconds(parts[3], into.waited.emplace());
     if (parts.size() < 6) return true;
     return take_number(parts[3], into.threads.emplace()) &&
            take_units(parts[4], kibi, into.read.emplace()) &&

@@ -71,7 +71,10 @@ Answer job_report(const JobReportOptions& options) {
     auto facts = TRY(status::facts_of(here.store, view, of, {}));
     // What cannot be read hides nothing else.
     const auto used = status::efficiency_of_job(here.store, here.slurm, view);
-    if (used && *used) facts.advice_on_use = (*used)->advice_on_use;
+    if (used && *used) {
+        facts.advice_on_use = (*used)->advice_on_use;
+        facts.advice_on_waits = (*used)->advice_on_waits;
+    }
     const auto findings = status::judge(facts);
     if (!options.file) return Outcome{status::numbers_of(findings), advice_columns};
     TRY(write_page(*options.file, status::page_of(findings)));

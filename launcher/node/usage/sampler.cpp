@@ -20,11 +20,11 @@
 
 #include "base/text.hpp"
 #include "node/node_name.hpp"
-#include "node/stacks/bridge_state.hpp"
 #include "node/usage/cgroup.hpp"
 #include "node/usage/network.hpp"
 #include "node/usage/nvml.hpp"
 #include "node/usage/processes.hpp"
+#include "node/usage/waited_times.hpp"
 #include "record/job_files.hpp"
 #include "spank/protocol.h"
 
@@ -155,6 +155,27 @@ class Samples {
     [[nodiscard]] Clock::time_point begin() const { return begin_; }
 
     [[nodiscard]] record::UsageSample take() {
+        record::UsageSample sample = take_counts();
+        const auto& waited = waited_.look(processes_.processes_of_ranks(), Clock::now());
+        for (record::RankUsage& rank : sample.ranks) {
+            const auto known = waited.find(rank.rank);
+            if (known != waited.end()) rank.waited = known->second;
+        }
+        return sample;
+    }
+
+    // Once the tasks have ended, only slurmstepd knows what they used since the sample before.
+    [[nodiscard]] record::UsageSample take_last() {
+        record::UsageSample sample = take_counts();
+        const double of_tasks = processes_.cpu_seconds_of_ended_tasks() - cpu_of_ended_;
+        sample.cpu_seconds = std::max(sample.cpu_seconds, of_tasks);
+        if (sample.ranks.size() == 1)
+            sample.ranks.front().cpu_seconds = std::max(sample.ranks.front().cpu_seconds, of_tasks);
+        return sample;
+    }
+
+  private:
+    [[nodiscard]] record::UsageSample take_counts() {
         processes_.look();
         record::UsageSample sample;
         sample.time =
@@ -195,37 +216,6 @@ class Samples {
         return sample;
     }
 
-    // Adds how long the ranks have waited in collectives, which takes a look into each process.
-    // One that shows nothing of mpi_bridge is not looked into again for a while.
-    void add_waited(record::UsageSample& sample) {
-        const auto processes = processes_.processes_of_ranks();
-        for (auto& [process, looks] : looks_to_skip_)
-            --looks;
-        std::erase_if(looks_to_skip_, [](const auto& one) { return one.second <= 0; });
-        for (record::RankUsage& rank : sample.ranks) {
-            const auto [begin, end] = processes.equal_range(rank.rank);
-            for (auto process = begin; process != end; ++process) {
-                if (looks_to_skip_.contains(process->second)) continue;
-                const auto look = look_at_bridge(process->second);
-                if (look)
-                    rank.waited = rank.waited.value_or(0) + look->waited;
-                else
-                    looks_to_skip_[process->second] = looks_after_none;
-            }
-        }
-    }
-
-    // Once the tasks have ended, only slurmstepd knows what they used since the sample before.
-    [[nodiscard]] record::UsageSample take_last() {
-        record::UsageSample sample = take();
-        const double of_tasks = processes_.cpu_seconds_of_ended_tasks() - cpu_of_ended_;
-        sample.cpu_seconds = std::max(sample.cpu_seconds, of_tasks);
-        if (sample.ranks.size() == 1)
-            sample.ranks.front().cpu_seconds = std::max(sample.ranks.front().cpu_seconds, of_tasks);
-        return sample;
-    }
-
-  private:
     [[nodiscard]] std::string net_dev() const { return processes_.text_of("self/net/dev"); }
 
     void use_cgroup(record::UsageSample& sample, std::int64_t peak_of_rank) {
@@ -276,8 +266,7 @@ class Samples {
     std::optional<Nvml> nvml_;
     base::Time last_read_{};
     std::map<int, double> busy_seconds_;
-    static constexpr int looks_after_none = 5;
-    std::map<pid_t, int> looks_to_skip_;  // into processes
+    WaitedTimes waited_;
     double cpu_of_ended_;
     double cpu_of_cgroup_ = 0;
     double cpu_ = 0;
@@ -342,13 +331,12 @@ void note_usage(StepProcesses& processes, const SamplerRequest& request, const T
         const bool recorded = now >= samples.begin() + pace.next();
         const bool shown = now >= live;
         if (recorded || shown) {
-            auto sample = samples.take();
+            const auto sample = samples.take();
             if (recorded) {
                 writer.add(sample);
                 pace.taken(std::chrono::floor<seconds>(now - samples.begin()));
             }
             if (shown) {
-                samples.add_waited(sample);
                 writer.add_live(sample);
                 live = now + live_interval;
             }

@@ -96,6 +96,7 @@ struct Facts {
     Timelines timelines{};
     // Sentences about what the job has asked for and not used, or used up (`job show`).
     std::vector<std::string> advice_on_use{};
+    std::string advice_on_waits{};  // a sentence about the rank for which the others waited
     base::Time now{};
 };
 

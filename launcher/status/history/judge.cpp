@@ -162,8 +162,10 @@ class Judge {
         }
         if (slow.size() > most)
             add("slowRank", fmt::format("{} more ranks were slow.", slow.size() - most));
+        if (!slow.empty()) return;
+        if (!facts_.advice_on_waits.empty()) return add("slowRank", facts_.advice_on_waits);
         const double share = speed_.share(speed_.waiting);
-        if (slow.empty() && share >= waiting_share)
+        if (share >= waiting_share)
             add("waiting",
                 fmt::format("The ranks waited {} % of each step for the slowest one, which was not "
                             "always the same. Batches of equal size, and data that is read ahead, "

@@ -127,6 +127,19 @@ void add_samples(const EfficiencyFacts& facts, Efficiency& out) {
     if (out.gpus > 0) out.gpu_busy_percent = busy / out.gpus;
 }
 
+void add_waits(const EfficiencyFacts& facts, Efficiency& out) {
+    const auto waits = record::waits_since_start(facts.usage);
+    if (waits.size() < 2) return;
+    std::vector<double> shares;
+    shares.reserve(waits.size());
+    for (const record::RankWait& one : waits)
+        shares.push_back(one.share);
+    if (const auto awaited = record::awaited_one(shares)) out.awaited_rank = waits[*awaited];
+    const auto middle = shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2);
+    std::nth_element(shares.begin(), middle, shares.end());
+    out.wait_percent = 100 * *middle;
+}
+
 void add_accounts(const EfficiencyFacts& facts, Efficiency& out) {
     if (!facts.accounts) return;
     out.source = "accounting";
@@ -213,6 +226,16 @@ std::optional<std::string> advice_on_preparation(const Efficiency& use) {
         time_in_words(*use.preparation_seconds), time_in_words(*use.run_seconds));
 }
 
+std::string advice_on_waits(const EfficiencyFacts& facts, const Efficiency& use) {
+    if (!facts.ended || *use.run_seconds < thresholds.shortest_run || !use.awaited_rank) return {};
+    const record::RankWait& rank = *use.awaited_rank;
+    return fmt::format(
+        "The others waited for rank {} on {}: it was in collectives for {:.0f} % of the time, and "
+        "the median rank for {:.0f} %. Compare its share of the data and what else ran on {}; "
+        "\"exclude\" of \"slurm\" keeps the job off a node.",
+        rank.rank, rank.node, 100 * rank.share, *use.wait_percent, rank.node);
+}
+
 std::vector<std::string> advice_on_use(const EfficiencyFacts& facts, const Efficiency& use) {
     if (!facts.ended || *use.run_seconds < thresholds.shortest_run) return {};
     std::vector<std::string> out;
@@ -230,6 +253,7 @@ std::vector<std::string> advice(const EfficiencyFacts& facts, const Efficiency& 
                             time_in_words(*use.run_seconds))};
     std::vector<std::string> out = use.advice_on_use;
     if (auto sentence = advice_on_preparation(use)) out.push_back(std::move(*sentence));
+    if (!use.advice_on_waits.empty()) out.push_back(use.advice_on_waits);
     return out;
 }
 
@@ -239,8 +263,10 @@ Efficiency efficiency(const EfficiencyFacts& facts) {
     Efficiency out;
     add_times(facts, out);
     add_samples(facts, out);
+    add_waits(facts, out);
     if (out.source.empty()) add_accounts(facts, out);
     out.advice_on_use = advice_on_use(facts, out);
+    out.advice_on_waits = advice_on_waits(facts, out);
     out.advice = advice(facts, out);
     return out;
 }
@@ -260,7 +286,13 @@ base::Value to_value(const Efficiency& use) {
     base::Value::Array sentences;
     for (const std::string& sentence : use.advice)
         sentences.emplace_back(sentence);
+    base::Value awaited;
+    if (use.awaited_rank)
+        awaited = base::Value::Object{{"node", use.awaited_rank->node},
+                                      {"rank", use.awaited_rank->rank},
+                                      {"waitPercent", tenths(100 * use.awaited_rank->share)}};
     return base::Value::Object{{"advice", std::move(sentences)},
+                               {"awaitedRank", std::move(awaited)},
                                {"cpuPercent", tenths(cpu_percent)},
                                {"cpuSeconds", tenths(use.cpu_seconds)},
                                {"cpuSecondsAllocated", tenths(use.cpu_seconds_allocated)},
@@ -273,7 +305,8 @@ base::Value to_value(const Efficiency& use) {
                                {"queueSeconds", tenths(use.queue_seconds)},
                                {"runSeconds", tenths(use.run_seconds)},
                                {"source", null_if_empty(use.source)},
-                               {"taskMemoryPeakBytes", base::to_value(use.task_memory_peak)}};
+                               {"taskMemoryPeakBytes", base::to_value(use.task_memory_peak)},
+                               {"waitPercent", tenths(use.wait_percent)}};
 }
 
 namespace {

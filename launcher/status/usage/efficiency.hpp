@@ -11,6 +11,7 @@
 #include "cli/output/output.hpp"
 #include "plan/plan.hpp"
 #include "record/attempt.hpp"
+#include "record/rank_waits.hpp"
 #include "record/usage.hpp"
 #include "slurm/client.hpp"
 #include "slurm/job_accounts.hpp"
@@ -35,12 +36,17 @@ struct Efficiency {
     std::optional<double> gpu_busy_percent;        // mean of all GPUs
     int gpus = 0;
     std::vector<std::string> idle_gpus;  // "h1:3": never busy
+    // Of the time since the ranks' newest start, in collectives of mpi_bridge: of the median rank.
+    std::optional<double> wait_percent;
+    std::optional<record::RankWait> awaited_rank;  // for which the others waited
     std::optional<double> queue_seconds;
     std::optional<double> preparation_seconds;
     std::optional<double> run_seconds;  // of the attempt
     std::vector<std::string> advice;    // sentences; only once the job has ended
     // Those of them that are about what was asked for and how much of it was used.
     std::vector<std::string> advice_on_use;
+    // That which is about the rank for which the others waited; empty: none.
+    std::string advice_on_waits;
 };
 
 // What the functions below are told.

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "record/rank_waits.hpp"
 #include "status/usage/efficiency.hpp"
 
 namespace batchai::status {
@@ -72,30 +73,6 @@ LiveRank live_rank(const record::RankUsage& now, const record::NodeUsage& usage,
     return out;
 }
 
-// Returns the share of the time that a rank has waited, from the first sample that tells on. A rank
-// that has never waited takes part in no collectives.
-std::optional<double> wait_percent(const std::vector<record::UsageSample>& samples, int rank) {
-    constexpr double least_seconds = 3;
-    const record::UsageSample* first = nullptr;
-    double before = 0;
-    std::optional<double> share;
-    for (const record::UsageSample& sample : samples) {
-        const auto one =
-            std::find_if(sample.ranks.begin(), sample.ranks.end(),
-                         [&](const record::RankUsage& each) { return each.rank == rank; });
-        if (one == sample.ranks.end() || !one->waited || *one->waited <= 0) continue;
-        if (first == nullptr) {
-            first = &sample;
-            before = *one->waited;
-            continue;
-        }
-        const double seconds = std::chrono::duration<double>(sample.time - first->time).count();
-        if (seconds >= least_seconds)
-            share = std::min(100.0, 100 * std::max(0.0, *one->waited - before) / seconds);
-    }
-    return share;
-}
-
 LiveNode live_node(const record::NodeUsage& usage, base::Time time) {
     const record::UsageSample& now = usage.samples.back();
     const record::UsageSample* const before =
@@ -129,7 +106,7 @@ LiveNode live_node(const record::NodeUsage& usage, base::Time time) {
     }
     for (const record::RankUsage& rank : now.ranks) {
         out.ranks.push_back(live_rank(rank, usage, before, seconds));
-        out.ranks.back().wait_percent = wait_percent(usage.samples, rank.rank);
+        out.ranks.back().wait_percent = percent(record::share_of_waiting(usage.samples, rank.rank));
     }
     return out;
 }
@@ -154,16 +131,11 @@ void mark_slow_rank(std::vector<LiveNode>& nodes) {
             if (rank.wait_percent) ranks.push_back(&rank);
         }
     }
-    if (ranks.size() < 2) return;
-    const double least_difference = ranks.size() == 2 ? 25 : 10;
-    std::sort(ranks.begin(), ranks.end(), [](const LiveRank* a, const LiveRank* b) {
-        return *a->wait_percent < *b->wait_percent;
-    });
-    const double least = *ranks.front()->wait_percent;
-    const double median = *ranks[ranks.size() / 2]->wait_percent;
-    const double next = *ranks[1]->wait_percent;
-    ranks.front()->holds_up =
-        median - least >= least_difference && next - least >= (median - least) / 2;
+    std::vector<double> shares;
+    shares.reserve(ranks.size());
+    for (const LiveRank* rank : ranks)
+        shares.push_back(*rank->wait_percent / 100);
+    if (const auto awaited = record::awaited_one(shares)) ranks[*awaited]->holds_up = true;
 }
 
 namespace {

@@ -59,8 +59,7 @@ struct LiveNode {
 [[nodiscard]] std::vector<LiveNode> live_nodes(const std::vector<record::NodeUsage>& usage,
                                                const record::Attempt& attempt, base::Time now);
 
-// Marks the rank that holds up all others, if there is one: in collectives, they wait for a tenth
-// of the time longer than it does, and nobody else waits about as little.
+// Marks the rank for which all others wait, if there is one; see record::awaited_one().
 void mark_slow_rank(std::vector<LiveNode>& nodes);
 
 enum class TopOrder { node, rank, cpu, memory, read, write, network };

@@ -76,7 +76,8 @@ class Scratch {
 
 TEST(UsageFile, ReadsWhatItHasWritten) {
     const UsageHead head = some_head();
-    const UsageSample sample = some_sample(5, 2);
+    UsageSample sample = some_sample(5, 2);
+    sample.ranks.back().waited = 1.5;
     const NodeUsage read =
         usage_in(usage_line(head) + usage_line(sample, head, SampleDetail::record), 10);
     EXPECT_EQ(read.head, head);

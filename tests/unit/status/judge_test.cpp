@@ -69,6 +69,16 @@ TEST(Judge, NamesASlowRank) {
     EXPECT_EQ(judge(facts).why_no_speed, "");
 }
 
+// Breaks when the two sources of the same thing are told one after the other.
+TEST(Judge, NamesTheRankForWhichTheOthersWaitedUnlessTheTimelineDoes) {
+    Facts facts = quick();
+    facts.advice_on_waits = "The others waited for rank 2";
+    EXPECT_THAT(advice(facts), says("slowRank", "The others waited for rank 2"));
+    for (int rank = 0; rank < 4; ++rank)
+        facts.timelines.ranks.push_back(rank_of_steps(rank, 100, rank == 2 ? 0.09 : 0.05, 0.1));
+    EXPECT_THAT(advice(facts), Not(says("slowRank", "The others waited")));
+}
+
 TEST(Judge, NamesCommunicationThatIsNotHidden) {
     Facts facts = quick();
     for (int rank = 0; rank < 4; ++rank)
