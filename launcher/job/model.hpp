@@ -228,12 +228,16 @@ struct CheckpointSettings {
 // When a job stands still, and what is done then. Batch AI's schema has no such object.
 enum class WatchAction : std::uint8_t { report, end };
 
+inline constexpr std::chrono::seconds default_slow_over{300};
+
 struct WatchSettings {
     std::optional<std::chrono::seconds> silence;
     std::optional<std::string> pattern;         // progress.pattern
     std::chrono::seconds within{0};             // progress.within
     std::optional<std::chrono::seconds> first;  // progress.first
     std::optional<std::chrono::seconds> idle_gpu;
+    std::optional<int> slow_percent;                     // slowRank.percent
+    std::chrono::seconds slow_over = default_slow_over;  // slowRank.over
     WatchAction action = WatchAction::report;
     bool operator==(const WatchSettings&) const = default;
 };

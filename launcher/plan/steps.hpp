@@ -188,15 +188,21 @@ struct Watch {
     int within = 0;       // between two such lines
     int first = 0;        // until the first one
     int idle_gpu = 0;
-    bool ends = false;  // the ranks are ended
+    int slow_percent = 0;  // of what the others need between collectives; 0: not watched
+    int slow_over = 0;     // for which a rank must be that slow
+    bool ends = false;     // the ranks are ended
 
     bool operator==(const Watch&) const = default;
 
     static constexpr auto fields(auto field) {
-        return std::tuple{
-            field("silence", &Watch::silence).within(0),  field("pattern", &Watch::pattern),
-            field("within", &Watch::within).within(0),    field("first", &Watch::first).within(0),
-            field("idleGpu", &Watch::idle_gpu).within(0), field("ends", &Watch::ends)};
+        return std::tuple{field("silence", &Watch::silence).within(0),
+                          field("pattern", &Watch::pattern),
+                          field("within", &Watch::within).within(0),
+                          field("first", &Watch::first).within(0),
+                          field("idleGpu", &Watch::idle_gpu).within(0),
+                          field("slowPercent", &Watch::slow_percent).within(0),
+                          field("slowOver", &Watch::slow_over).within(0),
+                          field("ends", &Watch::ends)};
     }
 };
 

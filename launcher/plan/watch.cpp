@@ -23,12 +23,13 @@ int seconds_of(const std::optional<std::chrono::seconds>& time) {
 void check_use_is_noted(Planning& planning, const Watch& watch) {
     const std::string* const interval =
         last_value(planning.plan.environment, record::usage_interval_variable);
-    if (interval == nullptr || *interval != "0" || (watch.silence == 0 && watch.idle_gpu == 0))
+    if (interval == nullptr || *interval != "0" ||
+        (watch.silence == 0 && watch.idle_gpu == 0 && watch.slow_percent == 0))
         return;
     planning.findings.add(
         Finding::bad_watch, watch_pointer,
-        "\"silence\" and \"idleGpu\" need to know what the ranks use, and BATCHAI_USAGE_INTERVAL=0 "
-        "says that nobody notes it",
+        "\"silence\", \"idleGpu\" and \"slowRank\" need to know what the ranks use, and "
+        "BATCHAI_USAGE_INTERVAL=0 says that nobody notes it",
         "remove the variable, or watch only \"progress\"");
 }
 
@@ -42,6 +43,11 @@ void plan_watch(Planning& planning) {
         planning.findings.add(Finding::bad_watch, "/properties/retry/on",
                               "\"hang\" is an end by \"watch\", and this job has none that ends it",
                               R"(give "watch": {"silence": "PT10M", "action": "end"})");
+    if (retry && retries_on(*retry, "slow") && !(ends && wanted->slow_percent))
+        planning.findings.add(
+            Finding::bad_watch, "/properties/retry/on",
+            "\"slow\" is an end by \"watch.slowRank\", and this job has none that ends it",
+            R"(give "watch": {"slowRank": {"percent": 150}, "action": "end"})");
     if (!wanted) return;
     Watch& watch = planning.plan.watch.emplace();
     watch = {.silence = seconds_of(wanted->silence),
@@ -49,10 +55,13 @@ void plan_watch(Planning& planning) {
              .within = seconds_of(wanted->within),
              .first = seconds_of(wanted->first),
              .idle_gpu = seconds_of(wanted->idle_gpu),
+             .slow_percent = wanted->slow_percent.value_or(0),
+             .slow_over = wanted->slow_percent ? seconds_of(wanted->slow_over) : 0,
              .ends = ends};
-    if (watch.silence == 0 && watch.pattern.empty() && watch.idle_gpu == 0)
+    if (watch.silence == 0 && watch.pattern.empty() && watch.idle_gpu == 0 &&
+        watch.slow_percent == 0)
         planning.findings.add(Finding::bad_watch, watch_pointer, "\"watch\" watches nothing",
-                              R"(give "silence", "progress" or "idleGpu")");
+                              R"(give "silence", "progress", "idleGpu" or "slowRank")");
     if (watch.idle_gpu != 0 && !gpus_of_job(planning.plan.allocation))
         planning.findings.add(
             Finding::bad_watch, "/properties/watch/idleGpu",

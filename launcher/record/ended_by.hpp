@@ -17,6 +17,7 @@ enum class EndedBy {
     node,  // one of the job's nodes was lost
     memory,
     hang,        // they stood still, and the job's "watch" ended them
+    slow,        // one was much slower than the others, and the job's "watch" ended them
     requeue,     // somebody put the job back into the queue
     node_setup,  // the setup task of the job's cluster
     preparation,
@@ -34,6 +35,7 @@ constexpr auto json_words(EndedBy /*type*/) {
                       std::pair{std::string_view("lostNode"), EndedBy::node},
                       std::pair{std::string_view("memory"), EndedBy::memory},
                       std::pair{std::string_view("hang"), EndedBy::hang},
+                      std::pair{std::string_view("slow"), EndedBy::slow},
                       std::pair{std::string_view("requeue"), EndedBy::requeue},
                       std::pair{std::string_view("nodeSetup"), EndedBy::node_setup},
                       std::pair{std::string_view("preparation"), EndedBy::preparation},
@@ -68,6 +70,9 @@ struct EndWords {
             return {"JobOutOfMemory", "The job used more memory than it was given"};
         case EndedBy::hang:
             return {"JobHung", "The job stood still, and its \"watch\" ended it"};
+        case EndedBy::slow:
+            return {"JobSlow",
+                    "A rank was much slower than the others, and \"watch\" ended the job"};
         case EndedBy::requeue:
             return {"JobRequeued", "The job was put back into the queue"};
         case EndedBy::node_setup:

@@ -66,7 +66,8 @@ std::string usage_line(const UsageSample& sample, const UsageHead& head, SampleD
         if (live && rank.threads)
             line += fmt::format(":{}:{}:{}", *rank.threads, in_units(rank.read.value_or(0), kibi),
                                 in_units(rank.written.value_or(0), kibi));
-        if (rank.waited) line += fmt::format(":{:.{}f}", *rank.waited, digits);
+        // The rank that the others wait for may wait for some milliseconds in all.
+        if (rank.waited) line += fmt::format(":{:.3f}", *rank.waited);
     }
     before = " g=";
     for (const GpuUsage& gpu : sample.gpus) {

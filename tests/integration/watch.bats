@@ -20,7 +20,7 @@ watched() {
 # The record of the test's job.
 record() { as_user sh -c "cat \$(find $HOME_DIR/records -path '*/attempts/1.json')"; }
 
-ended_by_watch() { record | jq -e '.endedBy == "hang"'; }
+ended_by_watch() { record | jq -e '.endedBy == "'"${1:-hang}"'"'; }
 has_alarm() { [[ $(batchai job show --name "$1" --query 'executionInfo.alarms[0].message' -o tsv) == *"$2"* ]]; }
 
 # Breaks when the rank that holds up the others is not named, when the ranks stay, or when the job is not to
@@ -142,6 +142,22 @@ execution_log() { as_user sh -c "cat \$(find $HOME_DIR/logs -name 'execution*.lo
     [[ $output == *'"silence": 600'* ]]
 }
 
+# Breaks when a slow rank is not named, or when a job that goes on is said to stand still.
+@test "a job that a slow rank holds up is ended, and queued again without that node" {
+    hangs slow 2 4 slow.py "$(watched '{"slowRank": {"percent": 150, "over": "PT20S"}, "action": "end"}' \
+        '{"retry": {"on": ["slow"], "max": 1, "excludeFailedNodes": true}}' WAY=calls \
+        "PYTHONPATH=$PREFIX/lib/batchai/python")"
+    wait_until 120 ended_by_watch slow
+    wait_until 60 has_excluded_h2
+    run -0 record
+    jq -e '.failure.code == "JobSlow" and .failure.node == "h2" and .failure.rank == 2 and
+        (.alarms | length) == 1 and (.alarms[0].message |
+            test("^rank 2 on h2 has needed [12][.][0-9] times as long as the median of the others between " +
+                "collectives for 20 s .\"watch.slowRank\".$"))' <<< "$output"
+    run -0 stacks_file
+    says 'rank 2 on h2 has needed '
+}
+
 # Breaks when what the ranks wait in collectives is not shown, or is not that of the rank.
 @test "job top names the rank for which the others wait, in the engine and in blocking calls" {
     local way
@@ -152,10 +168,16 @@ execution_log() { as_user sh -c "cat \$(find $HOME_DIR/logs -name 'execution*.lo
         run -0 --separate-stderr batchai job top "$way" --once
         echo "$output"
         [[ $output == *"Wait%"* ]]
+        # Over the whole run, from what is noted when nobody watches.
+        wait_until 60 rank_2_is_awaited "$way"
         as_user scancel --me
         wait_until 60 nothing_is_queued
         as_user rm -f "$HOME_DIR"/there-*
     done
+}
+rank_2_is_awaited() {
+    batchai job show --name "$1" --query usage -o json |
+        jq -e '.awaitedRank.rank == 2 and .awaitedRank.node == "h2" and .awaitedRank.waitPercent < .waitPercent'
 }
 rank_2_is_named() {
     output=$(batchai job top "$1" --once --output json) || return

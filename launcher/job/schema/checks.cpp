@@ -467,7 +467,8 @@ std::string_view pattern_of(Check check) {
         case Check::module_name:
             return "^[A-Za-z0-9_._+/@:=~][A-Za-z0-9_._+/@:=~-]*$";
         case Check::retry_cause:
-            return "^(nodeFailure|preemption|timeout|hang|[1-9][0-9]{0,2}(-[1-9][0-9]{0,2})?)$";
+            return "^(nodeFailure|preemption|timeout|hang|slow|[1-9][0-9]{0,2}(-[1-9][0-9]{0,2})?)"
+                   "$";
     }
     return {};
 }

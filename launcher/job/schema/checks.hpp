@@ -21,11 +21,12 @@ namespace batchai::job {
 
 // Bounds of the times of "watch".
 inline constexpr std::chrono::seconds shortest_watch{10};
+inline constexpr std::chrono::seconds shortest_slow_rank{20};
 inline constexpr std::chrono::seconds longest_watch = std::chrono::days(7);
 
 // What "retry.on" may name besides exit codes.
-inline constexpr std::array<std::string_view, 4> retry_causes = {"nodeFailure", "preemption",
-                                                                 "timeout", "hang"};
+inline constexpr std::array<std::string_view, 5> retry_causes = {"nodeFailure", "preemption",
+                                                                 "timeout", "hang", "slow"};
 
 struct CheckFailure {
     Fault fault = Fault::bad_text;

@@ -24,11 +24,12 @@ constexpr Object progress_object = {
     "Gives a job up that fails again and again without writing a checkpoint.", progress_fields};
 
 constexpr std::array retry_fields = {
-    words<&RetrySettings::on>("on",
-                              "Causes after which the job is run again: `nodeFailure`, "
-                              "`preemption`, `timeout`, `hang` (an end by `watch`), and exit codes "
-                              "of the job",
-                              R"(["nodeFailure", "preemption", "timeout", "75", "130-140"])")
+    words<&RetrySettings::on>(
+        "on",
+        "Causes after which the job is run again: `nodeFailure`, "
+        "`preemption`, `timeout`, `hang` and `slow` (ends by `watch`), and exit codes "
+        "of the job",
+        R"(["nodeFailure", "preemption", "timeout", "75", "130-140"])")
         .required()
         .checked(Check::retry_cause),
     integer<&RetrySettings::max>("max", 1, 1000, "How often the job is run again at most", "5")

@@ -29,6 +29,21 @@ constexpr Object watch_progress_object = {
     "WatchProgress", "Lines of any rank's output that a job prints as long as it goes on.",
     watch_progress_fields};
 
+constexpr std::array watch_slow_rank_fields = {
+    integer<&WatchSettings::slow_percent>(
+        "percent", 110, 10'000,
+        "How long a rank may need between collectives of mpi_bridge, in percent of what the median "
+        "of the others needs",
+        "150")
+        .required(),
+    duration<&WatchSettings::slow_over>("over", shortest_slow_rank.count(), longest_watch.count(),
+                                        "For how long it must be slower to count as slow",
+                                        R"("PT5M")")
+        .defaults_to(R"("PT5M")"),
+};
+constexpr Object watch_slow_rank_object = {
+    "WatchSlowRank", "How much slower than the others a rank may be.", watch_slow_rank_fields};
+
 constexpr std::array<std::string_view, 2> watch_actions = {"report", "end"};
 
 constexpr std::array watch_fields = {
@@ -42,9 +57,12 @@ constexpr std::array watch_fields = {
     duration<&WatchSettings::idle_gpu>("idleGpu", shortest_watch.count(), longest_watch.count(),
                                        "How long none of the job's GPUs may do anything",
                                        R"("PT15M")"),
+    object_within<&WatchSettings::slow_percent>("slowRank", watch_slow_rank_object,
+                                                "A rank that slows the others down"),
     choice<&WatchSettings::action>("action", watch_actions,
                                    "`report` shows where the ranks are; `end` also ends them. "
-                                   "`retry` can then run the job again after the cause `hang`",
+                                   "`retry` can then run the job again after the cause `hang`, or "
+                                   "`slow`",
                                    R"("end")")
         .defaults_to(R"("report")"),
 };

@@ -30,6 +30,8 @@ bool wants(const plan::Retry& retry, const AttemptEnd& end) {
             return plan::retries_on(retry, "timeout");
         case EndedBy::hang:
             return plan::retries_on(retry, "hang");
+        case EndedBy::slow:
+            return plan::retries_on(retry, "slow");
         case EndedBy::program:
         case EndedBy::memory:
             return plan::retries_on_exit_code(retry, end.exit_code);

@@ -4,6 +4,9 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/text.hpp"
 
 namespace batchai::run {
 
@@ -28,6 +31,8 @@ StallWords words_of(Stalled what) {
         case Stalled::progress:
             return {"the ranks have printed no line of progress",
                     "the ranks print lines of progress again", "watch.progress"};
+        case Stalled::slow_rank:
+            return {"", "no rank is that much slower than the others any more", "watch.slowRank"};
         case Stalled::gpus:
             break;
     }
@@ -52,6 +57,7 @@ StallClock::Clock::duration StallClock::limit_of(Stalled what) const {
             if (watch_.pattern.empty()) return seconds(0);
             return seconds(progressed_ ? watch_.within : watch_.first);
         case Stalled::gpus:
+        case Stalled::slow_rank:
             break;
     }
     return seconds(watch_.idle_gpu);
@@ -64,6 +70,7 @@ StallClock::Clock::time_point StallClock::last_sign(Stalled what) const {
         case Stalled::progress:
             return progressed_.value_or(began_);
         case Stalled::gpus:
+        case Stalled::slow_rank:
             break;
     }
     return gpus_worked_;
@@ -88,8 +95,9 @@ bool StallClock::needs_work(Clock::time_point now) const {
 }
 
 std::optional<StallChange> StallClock::poll(Clock::time_point now) {
-    for (const Stalled what : {Stalled::silence, Stalled::progress, Stalled::gpus}) {
-        bool& told = told_.at(static_cast<std::size_t>(what));
+    for (std::size_t i = 0; i < kinds.size(); ++i) {
+        const Stalled what = kinds.at(i);
+        bool& told = told_.at(i);
         const bool still = stands_still(what, now);
         if (still == told) continue;
         told = still;
@@ -100,8 +108,36 @@ std::optional<StallChange> StallClock::poll(Clock::time_point now) {
     return std::nullopt;
 }
 
+namespace {
+
+// Returns "rank 2 on h2 has needed 1.9 times as long", or "ranks 4-7 on h2 …" of the slowest.
+std::string slowness_of(const std::vector<SlowRank>& slow) {
+    constexpr std::size_t most_nodes = 4;
+    std::vector<int> ranks;
+    std::vector<std::string> nodes;
+    int percent = 0;
+    for (const SlowRank& one : slow) {
+        ranks.push_back(one.rank);
+        if (std::find(nodes.begin(), nodes.end(), one.node) == nodes.end())
+            nodes.push_back(one.node);
+        percent = std::max(percent, one.percent);
+    }
+    return fmt::format(
+        "{} {} on {} {} needed {}{:.1f} times as long as the median of the others "
+        "between collectives",
+        slow.size() == 1 ? "rank" : "ranks", base::number_ranges(ranks, ", "),
+        nodes.size() > most_nodes ? fmt::format("{} nodes", nodes.size())
+                                  : fmt::format("{}", fmt::join(nodes, ", ")),
+        slow.size() == 1 ? "has" : "have", slow.size() == 1 ? "" : "up to ", percent / 100.0);
+}
+
+}  // namespace
+
 std::string text_of(const StallChange& change) {
     const StallWords words = words_of(change.what);
+    if (!change.slow.empty())
+        return fmt::format("{} for {} s (\"{}\")", slowness_of(change.slow), change.since.count(),
+                           words.key);
     if (!change.begins) return fmt::format("{} (\"{}\")", words.end, words.key);
     return fmt::format("{} for {} s (\"{}\")", words.begin, change.since.count(), words.key);
 }

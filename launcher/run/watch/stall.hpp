@@ -3,10 +3,10 @@
 
 #include <array>
 #include <chrono>
-#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "plan/steps.hpp"
 
@@ -15,21 +15,28 @@
 //   stall.hpp       when the ranks stand still. Pure
 //   line_stream.hpp lines of progress in what the ranks print. Pure
 //   work.hpp        whether the ranks have done anything, by what their nodes note. Pure
+//   slow_rank.hpp   which ranks are much slower than the others, by the same. Pure
 //   stack_look.hpp  asks the nodes where the ranks are
 //   watcher.hpp     brings these together, and says what they find
 namespace batchai::run {
 
-// What can stand still.
-enum class Stalled { silence, progress, gpus };
-inline constexpr std::size_t kinds_of_stalls = 3;
+// What can stand still, or nearly so.
+enum class Stalled { silence, progress, gpus, slow_rank };
+
+struct SlowRank {
+    int rank = 0;
+    std::string node;
+    int percent = 0;  // of the time that the median of the others needs between collectives
+};
 
 struct StallChange {
     Stalled what = Stalled::silence;
     bool begins = true;  // false: what stood still goes on
     std::chrono::seconds since{0};
+    std::vector<SlowRank> slow{};  // sorted by rank; for Stalled::slow_rank only
 };
 
-// Decides when the ranks stand still, by the times of what it is told. A stall is told once, when
+// Decides when all ranks stand still, by the times of what it is told. A stall is told once, when
 // it begins, and once more if it ends.
 class StallClock {
   public:
@@ -66,7 +73,8 @@ class StallClock {
     Clock::time_point gpus_worked_;
     Clock::time_point looks_since_;
     std::optional<Clock::time_point> progressed_;
-    std::array<bool, kinds_of_stalls> told_{};
+    static constexpr std::array kinds{Stalled::silence, Stalled::progress, Stalled::gpus};
+    std::array<bool, kinds.size()> told_{};
 };
 
 // Returns "the ranks have printed nothing and done nothing for 600 s (\"watch.silence\")", or that

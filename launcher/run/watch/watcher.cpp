@@ -21,6 +21,8 @@ namespace {
 
 using std::chrono::seconds;
 
+const plan::Watch not_watched;
+
 // What the nodes note is looked at twenty times while a limit passes, and often enough for them to
 // go on with their live samples, of which each look takes all.
 constexpr int looks_of_a_limit = 20;
@@ -38,9 +40,10 @@ constexpr seconds after_stacks{5};
 constexpr int most_alarms_of_a_start = 20;
 
 seconds between_looks(const plan::Watch& watch) {
-    const int least = watch.silence > 0 && watch.idle_gpu > 0
-                          ? std::min(watch.silence, watch.idle_gpu)
-                          : std::max(watch.silence, watch.idle_gpu);
+    auto least = static_cast<int>(longest_between_looks.count()) * looks_of_a_limit;
+    for (const int limit : {watch.silence, watch.idle_gpu, watch.slow_over}) {
+        if (limit > 0) least = std::min(least, limit);
+    }
     return std::clamp(seconds(least / looks_of_a_limit), shortest_between_looks,
                       longest_between_looks);
 }
@@ -76,8 +79,25 @@ Whereabouts whereabouts(const StacksFound& found, bool has_servers) {
     return place;
 }
 
-Ending ended_by_watch(const record::Alarm& alarm) {
-    const record::EndWords words = record::words_of(record::EndedBy::hang);
+// Where the other ranks are at this moment does not say why some are slow. These may be on one
+// node.
+void single_out(const std::vector<SlowRank>& slow, const StacksFound& found, Whereabouts& place) {
+    const SlowRank& first = slow.front();
+    place.where.clear();
+    place.suspect.reset();
+    if (!std::all_of(slow.begin(), slow.end(),
+                     [&](const SlowRank& one) { return one.node == first.node; }))
+        return;
+    place.suspect = visit::Suspect{.rank = {}, .node = first.node, .where = {}};
+    if (slow.size() > 1) return;
+    place.suspect->rank = first.rank;
+    const auto groups = visit::stack_groups(found.nodes, first.rank);
+    if (!groups.empty()) place.where = groups.front().where;
+}
+
+Ending ended_by_watch(Stalled what, const record::Alarm& alarm) {
+    const auto by = what == Stalled::slow_rank ? record::EndedBy::slow : record::EndedBy::hang;
+    const record::EndWords words = record::words_of(by);
     return {
         .failure = {.code = std::string(words.code),
                     .message = std::string(words.message),
@@ -87,7 +107,7 @@ Ending ended_by_watch(const record::Alarm& alarm) {
                     .first_error_line = alarm.where.empty()
                                             ? alarm.message
                                             : fmt::format("{}: {}", alarm.message, alarm.where)},
-        .by = record::EndedBy::hang,
+        .by = by,
         .may_start_again = true,
         .of_node = !alarm.node.empty(),
         .knows_cause = true};
@@ -100,7 +120,9 @@ Watcher::Watcher(Context& context, const plan::Step& step)
       on_(context.plan.watch.has_value()),
       lines_(pattern_of(context.plan.watch)),
       next_look_(Clock::now()),
-      work_(step.kind == plan::StepKind::master ? 1 : context.place.nodes.size()) {}
+      work_(step.kind == plan::StepKind::master ? 1 : context.place.nodes.size()),
+      // It is never asked without "watch".
+      slow_(context.plan.watch ? *context.plan.watch : not_watched) {}
 
 void Watcher::saw(std::size_t rank, record::RankStream stream, std::string_view bytes) {
     if (!on_) return;
@@ -124,22 +146,27 @@ bool Watcher::ranks_have_begun(Clock::time_point now) {
     return true;
 }
 
-void Watcher::look_at_work(Clock::time_point now) {
-    if (!stalls_->needs_work(now)) {
-        looks_at_work_ = false;
-        return;
-    }
-    if (looks_at_work_ && now < next_look_) return;
+void Watcher::look_at_usage(Clock::time_point now) {
+    const bool needs_work = stalls_->needs_work(now);
+    const bool begins = needs_work && !looks_at_work_;
+    looks_at_work_ = needs_work;
+    if (!needs_work && context_.plan.watch->slow_percent == 0) return;
+    if (!begins && now < next_look_) return;
     next_look_ = now + between_looks(*context_.plan.watch);
-    if (!std::exchange(looks_at_work_, true)) {
+    if (begins) {
         work_.forget();
         stalls_->looks(now);
     }
     // Without such questions, the nodes take fewer and fewer samples. They take some all the same.
     static_cast<void>(record::ask_for_live_usage(context_.files()));
-    const WorkSeen seen = work_.look(record::newest_usage(context_.files(), context_.attempt(),
-                                                          context_.start(), samples_of_a_look),
-                                     now);
+    const auto usage = record::newest_usage(context_.files(), context_.attempt(), context_.start(),
+                                            samples_of_a_look);
+    slow_.look(usage);
+    if (needs_work) note_work(usage, now);
+}
+
+void Watcher::note_work(const std::vector<record::NodeUsage>& usage, Clock::time_point now) {
+    const WorkSeen seen = work_.look(usage, now);
     if (to_end_) ++to_end_->looks;
     knows_all_nodes_ = seen.everywhere;
     if (seen.ranks || !seen.known) stalls_->worked(now);
@@ -165,15 +192,23 @@ void Watcher::poll(bool may_end) {
         if (look_->poll(std::chrono::milliseconds(0))) tell();
         return;
     }
-    look_at_work(now);
+    look_at_usage(now);
     if (to_end_ && may_end) decide(now);
-    const auto change = stalls_->poll(now);
-    if (!change) return;
-    stands_still_ = change->begins;
-    if (!change->begins) return context_.log.say(text_of(*change));
-    stall_ = change;
+    stall_ = change(now);
+    if (!stall_) return;
+    if (stall_->what != Stalled::slow_rank) stands_still_ = stall_->begins;
+    if (!stall_->begins) return context_.log.say(text_of(*std::exchange(stall_, std::nullopt)));
     if (!old_look_) look_at_stacks();
     if (!look_) tell();
+}
+
+std::optional<StallChange> Watcher::change(Clock::time_point now) {
+    if (auto stall = stalls_->poll(now)) return stall;
+    return slow_.poll();
+}
+
+bool Watcher::lasts(Stalled what, Clock::time_point now) const {
+    return what == Stalled::slow_rank ? slow_.is_slow() : stalls_->stands_still(what, now);
 }
 
 void Watcher::finish() {
@@ -193,8 +228,9 @@ void Watcher::look_at_stacks() {
 
 void Watcher::tell() {
     Whereabouts place;
+    base::Result<StacksFound> found = StacksFound{};
     if (look_) {
-        const auto found = look_->found();
+        found = look_->found();
         if (found)
             place =
                 whereabouts(*found, context_.step(plan::StepKind::parameter_servers) != nullptr);
@@ -207,6 +243,7 @@ void Watcher::tell() {
         next_look_ = Clock::now() + after_stacks;
     }
     const StallChange stall = *std::exchange(stall_, std::nullopt);
+    if (!stall.slow.empty()) single_out(stall.slow, found ? *found : StacksFound{}, place);
     record::Alarm alarm{.time = base::now(), .message = text_of(stall), .where = place.where};
     if (place.suspect) {
         alarm.node = place.suspect->node;
@@ -224,7 +261,7 @@ void Watcher::tell() {
                          : fmt::format("{} ({})", record::sentence_of(alarm), alarm.stacks));
     context_.alarmed(alarm);
     if (alarms_ == most_alarms_of_a_start && !context_.plan.watch->ends) {
-        context_.log.say("the job has stood still often, and \"watch\" tells no more of it");
+        context_.log.say("there have been many alarms, and \"watch\" tells no more");
         on_ = false;
         stands_still_ = false;
     }
@@ -232,12 +269,12 @@ void Watcher::tell() {
 }
 
 void Watcher::decide(Clock::time_point now) {
-    if (!stalls_->stands_still(to_end_->what, now)) return to_end_.reset();
+    if (!lasts(to_end_->what, now)) return to_end_.reset();
     // Of what the ranks have done since they were asked, the second look is the first to tell.
-    const bool by_work = to_end_->what != Stalled::progress;
+    const bool by_work = to_end_->what == Stalled::silence || to_end_->what == Stalled::gpus;
     if (by_work && to_end_->looks < 2) return;
     if (!by_work || knows_all_nodes_) {
-        ending_ = ended_by_watch(to_end_->alarm);
+        ending_ = ended_by_watch(to_end_->what, to_end_->alarm);
         return;
     }
     if (std::exchange(to_end_->said, true)) return;

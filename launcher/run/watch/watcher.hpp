@@ -6,20 +6,22 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "record/rank_logs.hpp"
 #include "run/context.hpp"
 #include "run/phases/phase.hpp"
 #include "run/watch/line_stream.hpp"
+#include "run/watch/slow_rank.hpp"
 #include "run/watch/stack_look.hpp"
 #include "run/watch/stall.hpp"
 #include "run/watch/work.hpp"
 
 namespace batchai::run {
 
-// Watches the ranks of one start, if the job has "watch". When they stand still, it asks all nodes
-// where they are, writes that into the logs and the record and, if the job wants so, says that they
-// are to be ended.
+// Watches the ranks of one start, if the job has "watch". When they stand still, or one of them is
+// much slower than the others, it asks all nodes where they are, writes that into the logs and the
+// record and, if the job wants so, says that they are to be ended.
 class Watcher {
   public:
     using Clock = std::chrono::steady_clock;
@@ -41,8 +43,13 @@ class Watcher {
 
   private:
     [[nodiscard]] bool ranks_have_begun(Clock::time_point now);
-    void look_at_work(Clock::time_point now);
+    // Looks at what the nodes have noted, if that matters now.
+    void look_at_usage(Clock::time_point now);
+    void note_work(const std::vector<record::NodeUsage>& usage, Clock::time_point now);
     void note_unknown(bool unknown, Clock::time_point now);
+    // Returns what has changed.
+    [[nodiscard]] std::optional<StallChange> change(Clock::time_point now);
+    [[nodiscard]] bool lasts(Stalled what, Clock::time_point now) const;
     void look_at_stacks();
     // Tells of the stall with what the nodes have said until now.
     void tell();
@@ -55,6 +62,7 @@ class Watcher {
     std::optional<StallClock> stalls_;  // none before the ranks have begun
     Clock::time_point next_look_;       // whether they have begun, and at what they do
     WorkMeter work_;
+    SlowRankMeter slow_;
     bool looks_at_work_ = false;
     bool knows_all_nodes_ = false;
     std::optional<Clock::time_point> unknown_since_;  // nobody knows what the ranks do

@@ -47,6 +47,10 @@ TEST(WatchOfAJob, RefusesWhatCannotBeWatched) {
 
 // Breaks when a job waits for a retry that can never come.
 TEST(WatchOfAJob, IsNeededForARetryAfterAHang) {
+    const std::string slow = R"(, "retry": {"on": ["slow"]})";
+    EXPECT_THAT(faults(watched(R"({"silence": "PT10M", "action": "end"})", slow)),
+                HasSubstr("E134 \"slow\" is an end by \"watch.slowRank\""));
+    EXPECT_TRUE(watched(R"({"slowRank": {"percent": 150}, "action": "end"})", slow).plan);
     const std::string retry = R"(, "retry": {"on": ["hang"]})";
     EXPECT_THAT(faults(planned(small_job(retry))), HasSubstr("E134 \"hang\" is an end by"));
     EXPECT_THAT(faults(watched(R"({"silence": "PT10M"})", retry)), HasSubstr("E134"));

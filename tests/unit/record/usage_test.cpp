@@ -77,7 +77,7 @@ class Scratch {
 TEST(UsageFile, ReadsWhatItHasWritten) {
     const UsageHead head = some_head();
     UsageSample sample = some_sample(5, 2);
-    sample.ranks.back().waited = 1.5;
+    sample.ranks.back().waited = 0.004;
     const NodeUsage read =
         usage_in(usage_line(head) + usage_line(sample, head, SampleDetail::record), 10);
     EXPECT_EQ(read.head, head);
