@@ -282,7 +282,8 @@ int run(int argc, char** argv) {
         app.add_subcommand("stacks", "tell a command on another host what a job's processes do");
     batchai::node::StacksQuestion question;
     stacks_verb->add_option("--job-id", question.job_id)->required();
-    stacks_verb->add_flag("--threads", question.all_threads, "of all threads of Python");
+    stacks_verb->add_flag("--threads", question.all_threads, "of all threads");
+    stacks_verb->add_flag("--native", question.native, "of C and C++ in all processes");
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

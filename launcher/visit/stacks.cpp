@@ -11,10 +11,9 @@ namespace batchai::visit {
 
 base::Result<std::optional<run::StacksFound>> ask_for_stacks(const RunningJob& running,
                                                              const std::vector<std::string>& nodes,
-                                                             bool all_threads) {
+                                                             StacksWanted wanted) {
     const base::HeldSignals signals{SIGINT, SIGTERM, SIGHUP};
-    auto look =
-        TRY(run::StackLook::start(running.slurm_id, nodes, all_threads, bare_environment()));
+    auto look = TRY(run::StackLook::start(running.slurm_id, nodes, wanted, bare_environment()));
     while (!look.poll(std::chrono::seconds(1), signals.descriptor())) {
         if (signals.next()) return std::nullopt;
     }

@@ -14,6 +14,6 @@ namespace batchai::visit {
 
 // Looks as StackLook does, and waits for the answers. Returns nothing if the user ends the command.
 [[nodiscard]] base::Result<std::optional<run::StacksFound>> ask_for_stacks(
-    const RunningJob& running, const std::vector<std::string>& nodes, bool all_threads);
+    const RunningJob& running, const std::vector<std::string>& nodes, StacksWanted wanted);
 
 }  // namespace batchai::visit

@@ -11,9 +11,10 @@ set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 
 set(CPACK_DEBIAN_LAUNCHER_PACKAGE_NAME batchai)
 set(CPACK_DEBIAN_LAUNCHER_PACKAGE_SECTION admin)
-# Containers need skopeo to uidmap, remote volumes rclone, webhooks curl, and snapshots git.
+# Containers need skopeo to uidmap, remote volumes rclone, webhooks curl, and snapshots git. libdw1 is
+# for stacks of C.
 set(CPACK_DEBIAN_LAUNCHER_PACKAGE_RECOMMENDS
-    "slurm-client, skopeo, umoci, squashfs-tools, squashfuse, fuse-overlayfs, uidmap, rclone, curl, git")
+    "slurm-client, skopeo, umoci, squashfs-tools, squashfuse, fuse-overlayfs, uidmap, rclone, curl, git, libdw1")
 
 set(series "${BATCHAI_SLURM_SERIES}")
 set(needed_slurm

@@ -39,7 +39,7 @@ set(CPACK_RPM_SPEC_MORE_DEFINE
 set(release "${PROJECT_VERSION}-${BATCHAI_PACKAGE_RELEASE}")
 set(CPACK_RPM_LAUNCHER_PACKAGE_NAME batchai)
 set(CPACK_RPM_LAUNCHER_PACKAGE_GROUP "System Environment/Base")
-set(CPACK_RPM_LAUNCHER_PACKAGE_SUGGESTS "skopeo, umoci, squashfs-tools, squashfuse, fuse-overlayfs, rclone, curl, git, tar")
+set(CPACK_RPM_LAUNCHER_PACKAGE_SUGGESTS "skopeo, umoci, squashfs-tools, squashfuse, fuse-overlayfs, rclone, curl, git, tar, elfutils-libs")
 
 set(CPACK_RPM_PLUGIN_PACKAGE_NAME "batchai-slurm-plugin-${BATCHAI_SLURM_SERIES}")
 set(CPACK_RPM_PLUGIN_PACKAGE_GROUP "System Environment/Base")

@@ -129,6 +129,10 @@ PYTHON
         as_user bash -c "cat > $share/hang.json"
     batchai job create --name hang --config-file "$share/hang.json" --output none
     wait_until 60 stands_still
+    # The names are those of the image's own files, which the host may have otherwise or not at all.
+    run -0 batchai job stacks hang --native
+    echo "$output"
+    [[ $output == *" in Py_BytesMain"* || $output == *" in Py_RunMain"* ]]
     run -0 as_user cat "$share/stands"
     [[ $output == /opt/batchai/lib/batchai/python/mpi_bridge/hook:/mine:/opt/batchai/lib/batchai/python ]]
 }

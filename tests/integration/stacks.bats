@@ -100,8 +100,33 @@ ways_are_told() {
     run -0 --separate-stderr batchai job stacks without
     says "rank 0 on h1: ${PYTHON##*/} "
     [[ $output != *ways.py:* ]]
+    run -0 --separate-stderr batchai job stacks without --native
+    says ' in Py_RunMain'
 }
 stacks_say() { batchai job stacks "$1" | grep -F -- "$2"; }
+
+# late_is_told LINE…: the job "late" is at these lines.
+late_is_told() {
+    output=$(batchai job stacks late) || return
+    local line
+    for line; do says "$line" || return; done
+}
+
+# Breaks when a program of C is not told from others by its own lines, or does not go on afterwards.
+@test "an MPI program tells which rank has not come, and at which line it is" {
+    needs_pmix
+    local call lines
+    call="in MPI_Allreduce(), called at late.c:$(line_of late.c 'MPI_Allreduce(') in sum_up()"
+    lines=("ranks 0-1, 3 on h1, h2: $call"
+        "rank 2 on h2: in nanosleep(), called at late.c:$(line_of late.c 'nanosleep(&pause') in be_late()")
+    hangs_in_c late 2 4 late
+    wait_until 60 late_is_told "${lines[@]}"
+    # In a Python, the stacks of C are those of its interpreter and of what that calls.
+    run -0 batchai job stacks late --threads --rank 0
+    [[ $output == *"a thread of rank 0 on h1: "* ]]
+    as_user touch "$HOME_DIR/go"
+    run -0 batchai job wait --name late
+}
 
 # Breaks when what a user has set for Python is lost, or another sitecustomize no longer runs.
 @test "the user's PYTHONPATH and sitecustomize stay as they are" {

@@ -27,6 +27,20 @@ hangs() {
     create "$1"
     wait_until 120 are_there "$3"
 }
+# hangs_in_c NAME NODES RANKS PROGRAM [MORE]: the same for a program of MPI. It sends over UCX, because
+# Open MPI's own TCP needs more of the hosts' network.
+hangs_in_c() {
+    mpicc.openmpi -g -Wall -Werror -o "$BATS_TEST_TMPDIR/$4" "$SOURCE/tests/integration/stacks/$4.c"
+    as_root_on login install -d -o alice "/shared/$4"
+    put "$BATS_TEST_TMPDIR/$4" "/shared/$4/$1"
+    jq -n --arg home "$HOME_DIR" --arg command "exec /shared/$4/$1" --argjson nodes "$2" --argjson ranks "$3" \
+        --argjson more "${5:-{\}}" '{properties: ({nodeCount: $nodes, stdOutErrPathPrefix: ($home + "/logs"),
+            environmentVariables: [{name: "MARKS", value: $home}, {name: "OMPI_MCA_pml", value: "ucx"},
+                {name: "OMPI_MCA_pml_ucx_tls", value: "any"}, {name: "UCX_TLS", value: "tcp,self"}],
+            customMpiSettings: {commandLine: $command, processCount: $ranks}} + $more)}' | write_home "$1.json"
+    create "$1"
+    wait_until 120 are_there "$3"
+}
 are_there() { [[ $(as_user find "$HOME_DIR" -maxdepth 1 -name 'there-*' | wc -l) -eq $1 ]]; }
 
 # says TEXT: it is in what was printed.

@@ -25,7 +25,7 @@ struct JobStacksOptions {
     NamedJob job;
     std::optional<std::string> node;
     std::optional<int> rank;
-    bool threads = false;
+    visit::StacksWanted wanted;
     Option output;
     Option query;
 };
@@ -61,7 +61,7 @@ Answer job_stacks(const JobStacksOptions& options) {
     const auto running = TRY(visit::running_job(here.store, here.slurm, named.key, named.task));
     const auto nodes = TRY(nodes_to_ask(running, options));
     const base::Time time = base::now();
-    const auto found = TRY(visit::ask_for_stacks(running, nodes, options.threads));
+    const auto found = TRY(visit::ask_for_stacks(running, nodes, options.wanted));
     if (!found) return Outcome{.exit_code = 130};
     for (const auto& [node, why] : found->missing)
         warn(fmt::format("{}: {}", node, why));
@@ -95,9 +95,8 @@ Answer job_stacks(const JobStacksOptions& options) {
 const Verbs job_stacks_verbs("job", 55, [](CommandTree& tree, Parser job) {
     auto [leaf, options] =
         add_verb(tree, job, "stacks",
-                 "Show where the ranks of a running job are: the stacks of Python, and what the "
-                 "kernel says. "
-                 "Ranks at the same place are grouped",
+                 "Show where the ranks of a running job are: the stacks of Python, or of C and "
+                 "C++, and what the kernel says. Ranks at the same place are grouped",
                  "batchai job stacks train\n"
                  "  batchai job stacks train --rank 7 --threads\n"
                  "  batchai job stacks train --output json --query 'groups[].where'",
@@ -109,9 +108,11 @@ const Verbs job_stacks_verbs("job", 55, [](CommandTree& tree, Parser job) {
         .type_name("NUMBER")
         .non_negative()
         .excludes(node);
-    leaf.add_flag(
-        "--threads", options->threads,
-        "Show the other threads of Python, too. Each of them is interrupted for a moment");
+    leaf.add_flag("--threads", options->wanted.all_threads,
+                  "Show the other threads, too. Each of them is interrupted for a moment");
+    leaf.add_flag("--native", options->wanted.native,
+                  "Show stacks of C and C++ also of processes that run Python, which are stopped "
+                  "for a moment");
     options->output = leaf.get_option("--output");
     options->query = leaf.get_option("--query");
 });

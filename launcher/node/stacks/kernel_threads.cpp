@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/syscall.h>
 
 #include "base/beneath.hpp"
@@ -42,12 +43,57 @@ std::string line_of(pid_t process, pid_t thread, std::string_view name) {
     return std::string(base::trim(proc_text(process, fmt::format("task/{}/{}", thread, name))));
 }
 
+// The CPU on which the thread has last run: field 39 of its line, where the name ends with ")".
+std::optional<std::size_t> cpu_in(std::string_view stat) {
+    const std::size_t name = stat.rfind(')');
+    if (name == std::string_view::npos || name + 2 >= stat.size()) return std::nullopt;
+    constexpr std::size_t field = 39;
+    constexpr std::size_t first = 3;
+    const auto words = base::split(stat.substr(name + 2), ' ');
+    if (words.size() <= field - first) return std::nullopt;
+    return base::number_in<std::size_t>(words[field - first]);
+}
+
+// Returns when a thread has last run, in seconds by the clock of its CPU. The kernel tells that
+// only if it was built with CONFIG_SCHED_DEBUG, as those of distributions are.
+std::optional<std::int64_t> last_ran(std::string_view sched) {
+    for (const std::string_view line : base::split(sched, '\n')) {
+        if (!line.starts_with("se.exec_start")) continue;
+        // "se.exec_start      :      66780329.660628", in milliseconds
+        const std::string_view number = base::trim(line.substr(line.find(':') + 1));
+        const auto milliseconds = base::number_in<std::int64_t>(number.substr(0, number.find('.')));
+        return milliseconds ? std::optional(*milliseconds / 1000) : std::nullopt;
+    }
+    return std::nullopt;
+}
+
+// In some kernels the time of interrupts does not count, so the clocks of CPUs may differ by hours.
+// This thread therefore asks for its own time on the CPU of the other one.
+std::optional<int> seconds_asleep(pid_t process, pid_t thread) {
+    const auto then = last_ran(line_of(process, thread, "sched"));
+    const auto cpu = cpu_in(line_of(process, thread, "stat"));
+    cpu_set_t before;
+    cpu_set_t there;
+    CPU_ZERO(&there);
+    if (!then || !cpu || *cpu >= CPU_SETSIZE) return std::nullopt;
+    CPU_SET(*cpu, &there);
+    if (sched_getaffinity(0, sizeof before, &before) != 0 ||
+        sched_setaffinity(0, sizeof there, &there) != 0)
+        return std::nullopt;
+    const auto now = last_ran(base::read_file("/proc/thread-self/sched").value_or(""));
+    static_cast<void>(sched_setaffinity(0, sizeof before, &before));
+    if (!now) return std::nullopt;
+    return static_cast<int>(std::max<std::int64_t>(*now - *then, 0));
+}
+
 visit::KernelThread thread_of(pid_t process, pid_t thread, const mpi_bridge::ProcessStat& stat) {
     visit::KernelThread out{.id = thread,
                             .name = base::printable_line(stat.name),
                             .state = std::string(1, stat.state),
                             .where = line_of(process, thread, "wchan"),
-                            .call = {}};
+                            .call = {},
+                            .asleep = {}};
+    if (stat.state == 'D') out.asleep = seconds_asleep(process, thread);
     if (out.where == "0") out.where.clear();
     if (const auto call = kernel_call_in(line_of(process, thread, "syscall"))) {
         std::error_code error;

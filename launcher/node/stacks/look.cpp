@@ -13,6 +13,7 @@
 #include "node/stacks/bridge_state.hpp"
 #include "node/stacks/job_processes.hpp"
 #include "node/stacks/kernel_threads.hpp"
+#include "node/stacks/native/native_stacks.hpp"
 #include "visit/stacks/python_dump.hpp"
 
 namespace batchai::node {
@@ -22,6 +23,9 @@ namespace {
 // How long processes may take to answer. Each of many threads takes some milliseconds.
 constexpr std::chrono::milliseconds longest_for_main_threads{1500};
 constexpr std::chrono::milliseconds longest_for_all_threads{5000};
+// Each thread takes some milliseconds, and the first one of a large program some tenths of a
+// second.
+constexpr std::chrono::milliseconds longest_for_native_stacks{3000};
 // A wait that lasts as long is not one of those that a job makes in each step.
 constexpr std::chrono::milliseconds between_bridge_looks{200};
 
@@ -39,7 +43,8 @@ void take_python(visit::JobProcess& process, PythonAnswer answer) {
     for (const auto& [thread, dump] : answer.dumps) {
         auto frames = visit::frames_in_dump(dump);
         if (frames.empty()) continue;
-        process.python.push_back({.name = name_of_thread(process.process, thread),
+        process.python.push_back({.id = thread,
+                                  .name = name_of_thread(process.process, thread),
                                   .main = thread == process.process,
                                   .frames = std::move(frames)});
     }
@@ -53,6 +58,38 @@ void look_again(const std::map<pid_t, BridgeLook>& bridges,
     for (const auto& [number, first] : bridges) {
         if (const auto second = look_at_bridge(number))
             processes[number].process.bridge = lasting(first, *second);
+    }
+}
+
+// What sleeps in the kernel or is stopped cannot be stopped, and the kernel's view says enough.
+bool can_be_stopped(const visit::JobProcess& process) {
+    return std::none_of(
+        process.kernel.begin(), process.kernel.end(), [&](const visit::KernelThread& thread) {
+            return thread.id == process.process && thread.state != "R" && thread.state != "S";
+        });
+}
+
+void add_native_stacks(const StacksQuestion& question, SeenProcesses& processes) {
+    std::vector<NativeQuestion> questions;
+    for (const auto& [number, seen] : processes) {
+        const visit::JobProcess& process = seen.process;
+        if ((!process.python.empty() && !question.native) || !can_be_stopped(process)) continue;
+        NativeQuestion& one = questions.emplace_back();
+        one.process = number;
+        one.threads = {number};
+        if (!question.all_threads) continue;
+        for (const pid_t thread : threads_of(number)) {
+            if (thread != number) one.threads.push_back(thread);
+        }
+    }
+    for (auto& [number, answer] : native_stacks(questions, longest_for_native_stacks)) {
+        visit::JobProcess& process = processes[number].process;
+        process.no_native = std::move(answer.why);
+        for (auto& [thread, frames] : answer.stacks)
+            process.native.push_back({.id = thread,
+                                      .name = name_of_thread(number, thread),
+                                      .main = thread == number,
+                                      .frames = std::move(frames)});
     }
 }
 
@@ -74,6 +111,7 @@ visit::NodeStacks look_at_stacks(const StacksQuestion& question) {
     look_again(bridges, began, found);
     leave_out_waiting_shells(found);
     mark_tasks(found);
+    add_native_stacks(question, found);
     visit::NodeStacks answer{.node = node_name(), .processes = {}};
     for (auto& [number, seen] : found)
         answer.processes.push_back(std::move(seen.process));

@@ -16,16 +16,18 @@ namespace batchai::run {
 
 namespace {
 
-// The nodes take about two seconds at most. Slurm may take some to start the step, and a node that
+// The nodes take about five seconds at most. Slurm may take some to start the step, and a node that
 // is dead does not start it at all.
 constexpr std::chrono::seconds longest_look{15};
 
 }  // namespace
 
 base::Result<StackLook> StackLook::start(const std::string& job_id, std::vector<std::string> nodes,
-                                         bool all_threads, base::Environment environment) {
+                                         visit::StacksWanted wanted,
+                                         base::Environment environment) {
     base::Arguments command{program_on_nodes("batchai-node"), "stacks", "--job-id=" + job_id};
-    if (all_threads) command.emplace_back("--threads");
+    if (wanted.all_threads) command.emplace_back("--threads");
+    if (wanted.native) command.emplace_back("--native");
     auto step = TRY(PipedStep::start(piped_arguments({.job_id = job_id,
                                                       .nodes = nodes,
                                                       .name = "batchai-stacks",

@@ -27,10 +27,10 @@ class StackLook {
   public:
     using Clock = std::chrono::steady_clock;
 
-    // Looks at the main threads of Python, or at all of them. `environment` is that of srun.
+    // `environment` is that of srun.
     [[nodiscard]] static base::Result<StackLook> start(const std::string& job_id,
                                                        std::vector<std::string> nodes,
-                                                       bool all_threads,
+                                                       visit::StacksWanted wanted,
                                                        base::Environment environment);
 
     // Reads what there is, and waits up to `longest` for more, or until `wake` can be read. Returns

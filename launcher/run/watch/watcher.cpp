@@ -218,7 +218,7 @@ void Watcher::finish() {
 }
 
 void Watcher::look_at_stacks() {
-    auto look = StackLook::start(context_.granted.job_id, context_.place.nodes, false,
+    auto look = StackLook::start(context_.granted.job_id, context_.place.nodes, {},
                                  environment_of_bare_nodes());
     if (look)
         look_.emplace(std::move(*look));

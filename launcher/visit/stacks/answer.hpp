@@ -23,27 +23,30 @@
 namespace batchai::visit {
 
 struct StackFrame {
-    std::string file;
-    int line = 0;
+    std::string file;  // of the source; in C without lines of source, the program or the library
+    int line = 0;      // 0: unknown
     std::string function;
+    std::string library;  // the shared library of C or C++; empty: Python, or the program itself
 
     bool operator==(const StackFrame&) const = default;
     static constexpr auto fields(auto field) {
         return std::tuple{field("file", &StackFrame::file), field("line", &StackFrame::line),
-                          field("function", &StackFrame::function)};
+                          field("function", &StackFrame::function),
+                          field("library", &StackFrame::library)};
     }
 };
 
-// A thread of Python. The frames begin with the innermost.
-struct PythonThread {
+// What a thread does in Python, or in C and C++. The frames begin with the innermost.
+struct ThreadStack {
+    int id = 0;         // the kernel's
     std::string name;   // the kernel's
     bool main = false;  // it runs the program
     std::vector<StackFrame> frames;
 
-    bool operator==(const PythonThread&) const = default;
+    bool operator==(const ThreadStack&) const = default;
     static constexpr auto fields(auto field) {
-        return std::tuple{field("name", &PythonThread::name), field("main", &PythonThread::main),
-                          field("frames", &PythonThread::frames)};
+        return std::tuple{field("id", &ThreadStack::id), field("name", &ThreadStack::name),
+                          field("main", &ThreadStack::main), field("frames", &ThreadStack::frames)};
     }
 };
 
@@ -54,12 +57,16 @@ struct KernelThread {
     std::string state;  // a letter of /proc/PID/stat
     std::string where;  // the kernel's function in which it waits; empty: none, or not told
     std::string call;   // "read(/data/part-7)"; empty: none, or not known
+    // Seconds that it has been in uninterruptible sleep; none: it is not, or the kernel does not
+    // tell.
+    std::optional<int> asleep;
 
     bool operator==(const KernelThread&) const = default;
     static constexpr auto fields(auto field) {
-        return std::tuple{field("id", &KernelThread::id), field("name", &KernelThread::name),
-                          field("state", &KernelThread::state),
-                          field("where", &KernelThread::where), field("call", &KernelThread::call)};
+        return std::tuple{
+            field("id", &KernelThread::id),       field("name", &KernelThread::name),
+            field("state", &KernelThread::state), field("where", &KernelThread::where),
+            field("call", &KernelThread::call),   field("asleep", &KernelThread::asleep)};
     }
 };
 
@@ -102,9 +109,11 @@ struct JobProcess {
     int threads = 0;
     // The main thread, and those that are in uninterruptible sleep.
     std::vector<KernelThread> kernel;
-    std::vector<PythonThread> python;
+    std::vector<ThreadStack> python;
     // Why there are no stacks of Python; empty if there are, or if it does not run Python.
     std::string no_python;
+    std::vector<ThreadStack> native;    // in C and C++, of those that were asked
+    std::string no_native;              // why some of them are missing
     std::optional<BridgeState> bridge;  // none: it has not joined, or does not use mpi_bridge
 
     bool operator==(const JobProcess&) const = default;
@@ -115,8 +124,15 @@ struct JobProcess {
             field("step", &JobProcess::step),       field("program", &JobProcess::program),
             field("threads", &JobProcess::threads), field("kernel", &JobProcess::kernel),
             field("python", &JobProcess::python),   field("noPython", &JobProcess::no_python),
+            field("native", &JobProcess::native),   field("noNative", &JobProcess::no_native),
             field("mpiBridge", &JobProcess::bridge)};
     }
+};
+
+// What is asked of the nodes besides the main threads.
+struct StacksWanted {
+    bool all_threads = false;
+    bool native = false;  // stacks of C and C++ also where there are some of Python
 };
 
 struct NodeStacks {

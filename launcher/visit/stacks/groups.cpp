@@ -51,6 +51,21 @@ std::string place_of(const StackFrame& frame) {
     return fmt::format("at {}{} in {}()", file, line, frame.function);
 }
 
+// What a thread of C or C++ does, by its innermost place in the program itself; empty if the
+// program does not tell its functions.
+std::string native_place(const std::vector<StackFrame>& frames) {
+    const auto own = std::find_if(frames.begin(), frames.end(), [](const StackFrame& frame) {
+        return frame.library.empty() && !frame.function.empty();
+    });
+    if (own == frames.end()) return {};
+    if (own == frames.begin()) return place_of(*own);
+    // The C library's own names of its functions, such as "__poll", say no more.
+    std::string_view called = std::prev(own)->function;
+    called.remove_prefix(std::min(called.find_first_not_of('_'), called.size()));
+    if (called.empty()) return place_of(*own);
+    return fmt::format("in {}(), called {}", called, place_of(*own));
+}
+
 std::string in_kernel(const KernelThread& thread) {
     std::string text;
     if (!thread.call.empty()) text += ", " + thread.call;
@@ -77,13 +92,24 @@ std::string joined(std::string first, const std::string& second) {
     return second.empty() ? first : first + "; " + second;
 }
 
-std::string where_without_python(const JobProcess& process, const KernelThread& main) {
-    const std::string unusual = state_text(main);
-    if (!unusual.empty()) return unusual;
+std::string where_in_kernel(const JobProcess& process, const KernelThread& main) {
     std::string text = main.state == "R" ? "runs" : "waits" + in_kernel(main);
     if (!process.no_python.empty())
-        text += fmt::format("; no stacks, because {}", process.no_python);
+        return text + fmt::format("; no stacks, because {}", process.no_python);
+    if (!process.no_native.empty())
+        text += fmt::format("; no stacks of C, because {}", process.no_native);
     return text;
+}
+
+const ThreadStack* stack_of(const std::vector<ThreadStack>& stacks, int thread) {
+    const auto found = std::find_if(stacks.begin(), stacks.end(),
+                                    [&](const ThreadStack& one) { return one.id == thread; });
+    return found == stacks.end() ? nullptr : &*found;
+}
+
+std::vector<StackFrame> native_frames(const JobProcess& process, int thread) {
+    const ThreadStack* const stack = stack_of(process.native, thread);
+    return stack == nullptr ? std::vector<StackFrame>() : stack->frames;
 }
 
 const KernelThread& main_thread(const JobProcess& process) {
@@ -123,18 +149,20 @@ class Grouping {
         const KernelThread& main = main_thread(process);
         // A main thread that sleeps in the kernel cannot say where it is.
         const bool main_is_known = std::any_of(process.python.begin(), process.python.end(),
-                                               [](const PythonThread& one) { return one.main; });
+                                               [](const ThreadStack& one) { return one.main; });
         if (!main_is_known) add_without_python(node, process, role, main);
-        for (const PythonThread& thread : process.python) {
+        for (const ThreadStack& thread : process.python) {
             std::string where = place_text(thread.frames);
             if (thread.main)
                 where =
                     joined(joined(std::move(where), state_text(main)), sleeping_threads(process));
             else if (!thread.name.empty())
                 where += fmt::format(" (thread {})", thread.name);
-            add(node, process, thread.main ? role : StackRole::thread, std::move(where),
-                thread.frames);
+            StackGroup& group = group_for(node, process, thread.main ? role : StackRole::thread,
+                                          std::move(where), thread.frames);
+            if (group.native.empty()) group.native = native_frames(process, thread.id);
         }
+        add_other_threads(node, process);
     }
 
     [[nodiscard]] std::vector<StackGroup> groups() && {
@@ -155,14 +183,35 @@ class Grouping {
   private:
     void add_without_python(const std::string& node, const JobProcess& process, StackRole role,
                             const KernelThread& main) {
-        add(node, process, role,
-            joined(fmt::format("{} {}", name_of(process), where_without_python(process, main)),
-                   sleeping_threads(process)),
-            {});
+        const std::string name = name_of(process);
+        const std::vector<StackFrame> native = native_frames(process, process.process);
+        std::string where = state_text(main);
+        // Where a Python is that tells nothing, the functions of its interpreter do not say either.
+        if (where.empty() && !name.starts_with("python")) where = native_place(native);
+        if (where.empty() || !state_text(main).empty())
+            where =
+                fmt::format("{} {}", name, where.empty() ? where_in_kernel(process, main) : where);
+        StackGroup& group =
+            group_for(node, process, role, joined(std::move(where), sleeping_threads(process)), {});
+        if (group.native.empty()) group.native = native;
+        if (main.asleep) group.asleep = std::max(group.asleep.value_or(0), *main.asleep);
     }
 
-    void add(const std::string& node, const JobProcess& process, StackRole role, std::string where,
-             const std::vector<StackFrame>& frames) {
+    // Those that run no Python, of which there are stacks only if somebody has asked for them.
+    void add_other_threads(const std::string& node, const JobProcess& process) {
+        for (const ThreadStack& thread : process.native) {
+            if (thread.main || stack_of(process.python, thread.id) != nullptr) continue;
+            std::string where = native_place(thread.frames);
+            if (where.empty() && !thread.frames.empty())
+                where = fmt::format("in {}()", thread.frames.front().function);
+            StackGroup& group = group_for(node, process, StackRole::thread,
+                                          fmt::format("{} (thread {})", where, thread.name), {});
+            if (group.native.empty()) group.native = thread.frames;
+        }
+    }
+
+    StackGroup& group_for(const std::string& node, const JobProcess& process, StackRole role,
+                          std::string where, const std::vector<StackFrame>& frames) {
         std::string step = process.step == step_of_ranks_ ? std::string() : process.step;
         std::string key = fmt::format("{} {} {}", static_cast<int>(role), step, where);
         for (const StackFrame& frame : frames)
@@ -173,6 +222,7 @@ class Grouping {
         group.where = std::move(where);
         group.frames = frames;
         group.members.push_back({.rank = process.rank, .node = node, .process = process.process});
+        return group;
     }
 
     std::string step_of_ranks_;
@@ -252,16 +302,31 @@ std::string who(const StackGroup& group) {
 }  // namespace
 
 std::string headline(const StackGroup& group) {
-    return fmt::format("{}: {}", who(group), group.where);
+    std::string text = fmt::format("{}: {}", who(group), group.where);
+    if (group.asleep) text += fmt::format(" (for {} s)", *group.asleep);
+    return text;
 }
+
+namespace {
+
+std::string line_of(const StackFrame& frame) {
+    const std::string function = frame.function.empty() ? "?" : frame.function;
+    if (frame.line > 0) return fmt::format("    {}:{} in {}\n", frame.file, frame.line, function);
+    return fmt::format("    {} in {}\n", frame.library.empty() ? frame.file : frame.library,
+                       function);
+}
+
+}  // namespace
 
 std::string stacks_text(const std::vector<StackGroup>& groups) {
     std::string text;
     for (const StackGroup& group : groups) {
         if (!text.empty()) text += '\n';
         text += headline(group) + '\n';
-        for (const StackFrame& frame : group.frames)
-            text += fmt::format("    {}:{} in {}\n", frame.file, frame.line, frame.function);
+        for (const auto* const frames : {&group.native, &group.frames}) {
+            for (const StackFrame& frame : *frames)
+                text += line_of(frame);
+        }
     }
     return text;
 }

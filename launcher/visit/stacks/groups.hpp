@@ -17,7 +17,7 @@ namespace batchai::visit {
 enum class StackRole {
     task,    // the main thread of a rank
     child,   // the main thread of a process that a rank has started, such as a data loader's worker
-    thread,  // another thread of Python
+    thread,  // another thread
 };
 constexpr auto json_words(StackRole /*type*/) {
     return std::array{std::pair{std::string_view("task"), StackRole::task},
@@ -44,11 +44,17 @@ struct StackGroup {
     // In one line, such as "in all_reduce(), called at train.py:88 in step()".
     std::string where;
     std::vector<StackFrame> frames;
+    // In C and C++, of its first member: others may be at other places of the same call.
+    std::vector<StackFrame> native;
+    // Of the member that has been in uninterruptible sleep for longest; none: nobody is.
+    std::optional<int> asleep;  // seconds
 
     static constexpr auto fields(auto field) {
-        return std::tuple{field("role", &StackGroup::role), field("step", &StackGroup::step),
-                          field("members", &StackGroup::members),
-                          field("where", &StackGroup::where), field("frames", &StackGroup::frames)};
+        return std::tuple{
+            field("role", &StackGroup::role),       field("step", &StackGroup::step),
+            field("members", &StackGroup::members), field("where", &StackGroup::where),
+            field("frames", &StackGroup::frames),   field("native", &StackGroup::native),
+            field("asleep", &StackGroup::asleep)};
     }
 };
 

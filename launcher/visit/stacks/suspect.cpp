@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "visit/stacks/bridges.hpp"
 
 namespace batchai::visit {
@@ -70,7 +71,18 @@ std::optional<Suspect> if_on_one_node(const std::vector<const StackGroup*>& othe
 constexpr std::array<std::string_view, 4> folders_of_communication{
     "/mpi_bridge/", "/horovod/", "/torch/distributed/", "/mpi4py/"};
 
+// Functions of C and Fortran for the same, in small letters.
+constexpr std::array<std::string_view, 4> names_of_communication{"mpi_", "pmpi_", "mpib_", "nccl"};
+
+bool is_call_of_communication(const StackFrame& frame) {
+    const std::string name = base::lower(frame.function);
+    return std::any_of(names_of_communication.begin(), names_of_communication.end(),
+                       [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
 bool is_in_communication(const StackGroup& group) {
+    if (group.frames.empty())
+        return std::any_of(group.native.begin(), group.native.end(), is_call_of_communication);
     return std::any_of(folders_of_communication.begin(), folders_of_communication.end(),
                        [&](std::string_view folder) {
                            return group.frames.front().file.find(folder) != std::string::npos;
@@ -84,7 +96,7 @@ std::optional<Suspect> of_communication(const std::vector<StackGroup>& groups) {
     for (const StackGroup& group : groups) {
         if (!is_of_ranks(group)) continue;
         // Where it is cannot be told, so it may be in such a call, too.
-        if (group.frames.empty()) return std::nullopt;
+        if (group.frames.empty() && group.native.empty()) return std::nullopt;
         (is_in_communication(group) ? waiting : others).push_back(&group);
     }
     return if_on_one_node(others, waiting);

@@ -94,6 +94,55 @@ TEST(StackGroups, NamesProgramsWithoutPython) {
                 HasSubstr("solver runs; no stacks, because it does not answer the signal\n"));
 }
 
+JobProcess solver(int number, const std::vector<StackFrame>& frames) {
+    JobProcess process = rank(number, {});
+    process.python.clear();
+    process.program = "/opt/app/solver --fast";
+    process.native = {{.id = process.process, .name = "solver", .main = true, .frames = frames}};
+    return process;
+}
+
+// Breaks when ranks that wait in the same call are told apart by where the library is just now.
+TEST(StackGroups, NamesTheCallOfAProgramInC) {
+    const StackFrame call{"/opt/mpi/libmpi.so.40", 0, "MPI_Allreduce", "libmpi.so.40"};
+    const StackFrame step{"src/solver.c", 71, "step", {}};
+    const std::string text = text_of(
+        {{"n1",
+          {solver(0, {{"/lib/libc.so.6", 0, "poll", "libc.so.6"}, call, step}),
+           solver(1, {{"/opt/mpi/libmpi.so.40", 0, {}, "libmpi.so.40"}, call, step}),
+           solver(2, {{"/lib/libc.so.6", 0, "__read", "libc.so.6"}, {"src/in.c", 9, "load", {}}}),
+           solver(3, {{"/opt/app/solver", 0, "spin", {}}})}}});
+    EXPECT_THAT(text, HasSubstr("ranks 0-1 on n1: in MPI_Allreduce(), called at solver.c:71 in "
+                                "step()\n    libc.so.6 in poll\n    libmpi.so.40 in "
+                                "MPI_Allreduce\n    src/solver.c:71 in step\n"));
+    EXPECT_THAT(text, HasSubstr("rank 2 on n1: in read(), called at in.c:9 in load()\n"));
+    EXPECT_THAT(text,
+                HasSubstr("rank 3 on n1: at solver in spin()\n    /opt/app/solver in spin\n"));
+}
+
+TEST(StackGroups, SaysTheKernelsViewOfAProgramThatTellsNoFunctions) {
+    JobProcess stripped =
+        solver(0, {{"/lib/libc.so.6", 0, "read", "libc.so.6"}, {"/a/s", 0, {}, {}}});
+    stripped.kernel[0].where = "pipe_read";
+    EXPECT_THAT(text_of({{"n1", {stripped}}}),
+                HasSubstr("rank 0 on n1: solver waits, in the kernel's pipe_read\n    libc.so.6 in "
+                          "read\n    /a/s in ?\n"));
+    stripped.native.clear();
+    stripped.no_native = "there is no libdw";
+    EXPECT_THAT(text_of({{"n1", {stripped}}}),
+                HasSubstr("pipe_read; no stacks of C, because there is no libdw\n"));
+}
+
+TEST(StackGroups, SaysForHowLongTheyHaveBeenAsleep) {
+    std::vector<NodeStacks> nodes{{"n1", {rank(0, {}, "D"), rank(1, {}, "D")}}};
+    for (JobProcess& process : nodes[0].processes)
+        process.python.clear();
+    nodes[0].processes[0].kernel[0].asleep = 3;
+    nodes[0].processes[1].kernel[0].asleep = 214;
+    EXPECT_THAT(text_of(nodes),
+                HasSubstr("ranks 0-1 on n1: python3 in uninterruptible sleep (for 214 s)\n"));
+}
+
 // Breaks when a data loader's worker, or a thread of its own, is taken for a rank.
 TEST(StackGroups, KeepsChildrenAndThreadsApart) {
     JobProcess main = rank(0, in_allreduce);

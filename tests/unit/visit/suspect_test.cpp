@@ -71,6 +71,29 @@ TEST(Suspect, IsTheOneThatIsNotInACallInWhichTheOthersWait) {
 }
 
 // Breaks when somebody is blamed by chance.
+JobProcess native_rank(int number, const std::string& function) {
+    JobProcess process = rank(number, "");
+    process.python.clear();
+    process.program = "./solver";
+    process.native = {
+        {.id = process.process,
+         .name = {},
+         .main = true,
+         .frames = {{"/lib/libmpi.so", 0, function, "libmpi.so"}, {"solver.c", 8, "step", {}}}}};
+    return process;
+}
+
+TEST(Suspect, IsTheOneOfAProgramInCThatIsNotInACallOfMpi) {
+    for (const char* call :
+         {"MPI_Allreduce", "mpi_allreduce_", "mpib_allreduce", "ncclAllReduce"}) {
+        const auto found =
+            suspect_of({{"n1", {native_rank(0, call)}}, {"n2", {native_rank(1, "read")}}});
+        ASSERT_TRUE(found) << call;
+        EXPECT_EQ(found->rank, 1);
+        EXPECT_EQ(found->where, "in read(), called at solver.c:8 in step()");
+    }
+}
+
 TEST(Suspect, IsNobodyWhomTheStacksDoNotSingleOut) {
     EXPECT_FALSE(suspect_of({}));
     EXPECT_FALSE(suspect_of({{"n1", {rank(0, "meet")}}}));

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "node/stacks/native/native_stacks.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include <poll.h>
+
+#include "base/file.hpp"
+#include "base/process.hpp"
+#include "base/record.hpp"
+#include "base/text.hpp"
+#include "node/stacks/native/stack_walker.hpp"
+
+namespace batchai::node {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::string_view schema = "batchai-native-stacks";
+// JSON has no such byte.
+constexpr char after_record = '\0';
+
+// What the child writes of a process.
+struct Dump {
+    int process = 0;
+    struct Stack {
+        int thread = 0;
+        std::vector<visit::StackFrame> frames;
+        static constexpr auto fields(auto field) {
+            return std::tuple{field("thread", &Stack::thread), field("frames", &Stack::frames)};
+        }
+    };
+    std::vector<Stack> stacks;
+    std::string why;
+
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("process", &Dump::process), field("stacks", &Dump::stacks),
+                          field("why", &Dump::why)};
+    }
+};
+
+base::Result<void> walk(const libdw::Functions& functions, const NativeQuestion& question,
+                        Dump& dump) {
+    auto walker = TRY(StackWalker::open(functions, question.process));
+    for (const pid_t thread : question.threads) {
+        auto frames = walker.frames_of(thread);
+        if (!frames) {
+            dump.why = frames.error().what;
+            continue;
+        }
+        dump.stacks.push_back({.thread = thread, .frames = std::move(*frames)});
+    }
+    return {};
+}
+
+int write_dumps(const std::vector<NativeQuestion>& questions, int output) {
+    const auto functions = libdw::load();
+    for (const NativeQuestion& question : questions) {
+        Dump dump{.process = question.process, .stacks = {}, .why = {}};
+        if (!functions)
+            dump.why = functions.error().what;
+        else if (auto walked = walk(*functions, question, dump); !walked)
+            dump.why = walked.error().what;
+        if (!base::write_all(output, base::to_record(dump, schema) + after_record)) return 1;
+    }
+    return 0;
+}
+
+void take(std::string_view text, std::map<pid_t, NativeAnswer>& answers) {
+    auto dump = base::from_record<Dump>(text, schema);
+    if (!dump) return;
+    NativeAnswer& answer = answers[dump->process];
+    answer.why = std::move(dump->why);
+    for (auto& [thread, frames] : dump->stacks)
+        answer.stacks[thread] = std::move(frames);
+}
+
+}  // namespace
+
+std::map<pid_t, NativeAnswer> native_stacks(const std::vector<NativeQuestion>& questions,
+                                            std::chrono::milliseconds longest) {
+    std::map<pid_t, NativeAnswer> answers;
+    if (questions.empty()) return answers;
+    const auto deadline = Clock::now() + longest;
+    auto pipe = base::make_pipe();
+    if (!pipe) return answers;
+    auto child =
+        base::Child::fork([&] { return write_dumps(questions, pipe->write_end.get()); }, true);
+    if (!child) return answers;
+    pipe->write_end.reset(-1);
+    std::string text;
+    while (true) {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+        pollfd event{.fd = pipe->read_end.get(), .events = POLLIN, .revents = 0};
+        const int count = poll(&event, 1, static_cast<int>(std::max<long>(left.count(), 0)));
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) break;
+        if (!base::drain(pipe->read_end.get(), text)) break;
+    }
+    // What it has stopped goes on when it ends.
+    if (!child->ended_by(std::min(deadline, Clock::now() + std::chrono::milliseconds(100)))) {
+        child->signal(SIGKILL);
+        child->release();
+    }
+    for (std::size_t end = text.find(after_record); end != std::string::npos;
+         end = text.find(after_record)) {
+        take(std::string_view(text).substr(0, end), answers);
+        text.erase(0, end + 1);
+    }
+    return answers;
+}
+
+}  // namespace batchai::node
