@@ -35,9 +35,11 @@ constexpr std::size_t longest_head = 100;
 constexpr std::size_t longest_dump = 1UL << 20U;
 constexpr milliseconds between_looks{2};
 // After so many looks a thread is believed to have nothing to say: one that sleeps again, or runs.
-// A thread that runs may not have come to its handler yet.
+// A thread that runs may not have come to its handler yet, for as long as others have the CPUs. The
+// main thread, which always runs Python, gets more time than one of C that spins.
 constexpr int looks_at_a_sleeper = 2;
 constexpr int looks_at_a_runner = 50;
+constexpr int looks_at_a_running_main_thread = 500;
 
 // Whether a set of signals in the text of a file "status" has this one.
 bool has_signal(std::string_view status, std::string_view set, int signal) {
@@ -91,9 +93,8 @@ class Armed {
                 std::string dump = base::end_of_file(file_, head_, longest_dump);
                 // Between the two it is neither, and the thread can be preempted there.
                 const bool sleeps = value_of_line(status, "State").starts_with('S');
-                if (dump.empty() &&
-                    ++empty_looks_ < (sleeps ? looks_at_a_sleeper : looks_at_a_runner))
-                    return false;
+                if (dump.empty() && ++empty_looks_ < most_looks(sleeps)) return false;
+                if (dump.empty() && at_ == 0) answer.why = no_answer;
                 take(std::move(dump), answer);
             } else if (const std::string why = ask(status); !asked_) {
                 if (at_ == 0) answer.why = why;
@@ -106,12 +107,17 @@ class Armed {
     // The time is over.
     void give_up(PythonAnswer& answer) const {
         if (at_ != 0) return;
-        answer.why = locked_ ? "it does not answer the signal"
-                             : "another command is asking it for its stacks";
+        answer.why = locked_ ? no_answer : "another command is asking it for its stacks";
     }
 
   private:
+    static constexpr const char* no_answer = "it does not answer the signal";
+
     [[nodiscard]] pid_t thread() const { return threads_[at_]; }
+    [[nodiscard]] int most_looks(bool sleeps) const {
+        if (sleeps) return looks_at_a_sleeper;
+        return at_ == 0 ? looks_at_a_running_main_thread : looks_at_a_runner;
+    }
 
     // Sends the signal if the thread can take it now. Otherwise returns why it cannot, or an empty
     // text where its state says it.
