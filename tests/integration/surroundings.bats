@@ -359,6 +359,8 @@ heard() { as_user test -s "$HOME_DIR/heard/$1"; }
     batchai_with "BATCHAI_SITE=$HOME_DIR/site.lua" job create --name webnobody --config-file webnobody.json --output none
     echo '{"notification": {"webhook": {"url": "http://login:'"$port"'/quiet", "onlyFailures": true}}}' | job_file webquiet true
     batchai_with "BATCHAI_SITE=$HOME_DIR/site.lua" job create --name webquiet --config-file webquiet.json --output none
+    echo '{"watch": {"silence": "PT10S"}, "notification": {"webhook": {"url": "http://login:'"$port"'/alarm"}}}' | job_file webalarm 'sleep 30'
+    batchai_with "BATCHAI_SITE=$HOME_DIR/site.lua" job create --name webalarm --config-file webalarm.json --output none
     for name in heard moved refused nobody quiet; do batchai job wait --name "web$name"; done
     wait_until 60 heard heard
     end=$(as_user cat "$HOME_DIR/heard/heard")
@@ -366,6 +368,14 @@ heard() { as_user test -s "$HOME_DIR/heard/$1"; }
     wait_until 60 log_says webmoved 'redirection (HTTP status 307), which is not followed'
     wait_until 60 log_says webrefused 'it answered with HTTP status 500'
     wait_until 60 log_says webnobody 'it refuses the connection'
-    [[ $(as_user ls "$HOME_DIR/heard" | sort | tr '\n' ' ') == 'heard moved refused ' ]]
+    # An alarm is told while the job runs, and then its end.
+    wait_until 60 heard alarm
+    as_user cat "$HOME_DIR/heard/alarm" | jq -e '.state == "running" and .job == "webalarm" and
+        (.alarm.message | startswith("the ranks have printed nothing and done nothing"))'
+    batchai job wait --name webalarm
+    wait_until 60 log_says webalarm 'the webhook was told of the alarm'
+    wait_until 60 log_says webalarm 'the webhook was told that the job has ended'
+    as_user cat "$HOME_DIR/heard/alarm" | jq -es 'map(.state) == ["running", "succeeded"]'
+    [[ $(as_user ls "$HOME_DIR/heard" | sort | tr '\n' ' ') == 'alarm heard moved refused ' ]]
     stop_listening
 }

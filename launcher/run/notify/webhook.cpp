@@ -23,7 +23,6 @@ namespace {
 using base::Value;
 
 constexpr std::chrono::seconds longest_connect{5};
-constexpr std::chrono::seconds longest_in_total{10};
 constexpr int webhook_tries = 3;
 // A line of a program can be as long as it likes.
 constexpr std::size_t longest_line = 1000;
@@ -103,7 +102,7 @@ std::string in_quotes(std::string_view text) {
 std::string why_not(const base::Result<base::Completed>& sent) {
     if (!sent) {
         const bool late = sent.error().exit_code == base::ExitCode::timed_out;
-        return late ? fmt::format("it did not answer within {} s", longest_in_total.count())
+        return late ? fmt::format("it did not answer within {} s", longest_webhook_call.count())
                     : sent.error().text();
     }
     // Of the last try, which is "000" if there was no answer.
@@ -161,6 +160,28 @@ std::string webhook_body(const plan::Plan& plan, const record::Attempt& attempt)
         {"failure", attempt.failure ? failure_value(*attempt.failure) : Value()}});
 }
 
+std::string alarm_body(const plan::Plan& plan, const std::string& slurm_job_id, int attempt,
+                       const record::Alarm& alarm) {
+    const std::string text =
+        harmless(fmt::format("Job {} (Slurm job {}) raises an alarm: {}", plan.identity.job,
+                             slurm_job_id, shortened(record::sentence_of(alarm))));
+    if (plan.webhook && plan.webhook->text_only)
+        return base::format_json(Value::Object{{"text", text}});
+    return base::format_json(
+        Value::Object{{"text", text},
+                      {"job", plan.identity.job},
+                      {"experiment", plan.identity.experiment},
+                      {"workspace", plan.identity.workspace},
+                      {"slurmJobId", slurm_job_id},
+                      {"state", "running"},
+                      {"attempt", attempt},
+                      {"alarm", Value::Object{{"time", base::to_iso8601(alarm.time)},
+                                              {"message", alarm.message},
+                                              {"node", text_or_null(alarm.node)},
+                                              {"rank", alarm.rank ? Value(*alarm.rank) : Value()},
+                                              {"where", text_or_null(alarm.where)}}}});
+}
+
 std::string curl_config(const std::string& url, const std::string& body, bool over_http) {
     return fmt::format(
         "url = {}\n"
@@ -180,31 +201,30 @@ std::string curl_config(const std::string& url, const std::string& body, bool ov
         "retry-max-time = {}\n"
         "max-filesize = 1048576\n",
         in_quotes(url), in_quotes(body), over_http ? "=http,https" : "=https",
-        longest_connect.count(), longest_in_total.count() - 1, webhook_tries - 1,
-        longest_in_total.count() - 2);
+        longest_connect.count(), longest_webhook_call.count() - 1, webhook_tries - 1,
+        longest_webhook_call.count() - 2);
+}
+
+std::string send_to_webhook(const plan::Plan& plan, const std::string& body) {
+    const plan::Webhook& webhook = *plan.webhook;
+    const auto secrets = node::read_secrets(plan.directories.plan_directory, {webhook.secret_name});
+    if (!secrets) return secrets.error().text();
+    // "--disable" keeps the user's .curlrc from adding options such as --location.
+    return why_not(base::run(
+        {"curl", "--disable", "--config", "-"},
+        {.standard_input = curl_config(secrets->front().value, body, webhook.over_http),
+         .deadline = longest_webhook_call,
+         .ends_with_us = true,
+         .signals = base::Signals::unblocked,
+         .missing_hint = "the webhook is told with curl: ask the admin to install it on the "
+                         "nodes"}));
 }
 
 void notify(Context& context, const record::Attempt& attempt) {
     const auto& webhook = context.plan.webhook;
     if (!webhook || attempt.runs_again()) return;
     if (webhook->only_failures && attempt.exit_code.value_or(1) == 0) return;
-    std::string why;
-    const auto secrets =
-        node::read_secrets(context.plan.directories.plan_directory, {webhook->secret_name});
-    if (!secrets) {
-        why = secrets.error().text();
-    } else {
-        // "--disable" keeps the user's .curlrc from adding options such as --location.
-        why = why_not(base::run(
-            {"curl", "--disable", "--config", "-"},
-            {.standard_input = curl_config(secrets->front().value,
-                                           webhook_body(context.plan, attempt), webhook->over_http),
-             .deadline = longest_in_total,
-             .ends_with_us = true,
-             .signals = base::Signals::unblocked,
-             .missing_hint = "the webhook is told with curl: ask the admin to install it on the "
-                             "nodes"}));
-    }
+    const std::string why = send_to_webhook(context.plan, webhook_body(context.plan, attempt));
     if (why.empty()) {
         context.log.master("the webhook was told that the job has ended");
         return;

@@ -122,7 +122,8 @@ Watcher::Watcher(Context& context, const plan::Step& step)
       next_look_(Clock::now()),
       work_(step.kind == plan::StepKind::master ? 1 : context.place.nodes.size()),
       // It is never asked without "watch".
-      slow_(context.plan.watch ? *context.plan.watch : not_watched) {}
+      slow_(context.plan.watch ? *context.plan.watch : not_watched),
+      webhook_(context) {}
 
 void Watcher::saw(std::size_t rank, record::RankStream stream, std::string_view bytes) {
     if (!on_) return;
@@ -186,6 +187,7 @@ void Watcher::note_unknown(bool unknown, Clock::time_point now) {
 
 void Watcher::poll(bool may_end) {
     if (old_look_ && old_look_->has_ended()) old_look_.reset();
+    webhook_.poll();
     const auto now = Clock::now();
     if (!on_ || ending_ || !ranks_have_begun(now)) return;
     if (look_) {
@@ -212,9 +214,9 @@ bool Watcher::lasts(Stalled what, Clock::time_point now) const {
 }
 
 void Watcher::finish() {
-    if (!stall_) return;
     if (look_) static_cast<void>(look_->poll(std::chrono::milliseconds(0)));
-    tell();
+    if (stall_) tell();
+    webhook_.finish();
 }
 
 void Watcher::look_at_stacks() {
@@ -260,6 +262,7 @@ void Watcher::tell() {
                          ? record::sentence_of(alarm)
                          : fmt::format("{} ({})", record::sentence_of(alarm), alarm.stacks));
     context_.alarmed(alarm);
+    webhook_.tell(alarm);
     if (alarms_ == most_alarms_of_a_start && !context_.plan.watch->ends) {
         context_.log.say("there have been many alarms, and \"watch\" tells no more");
         on_ = false;

@@ -10,6 +10,7 @@
 
 #include "record/rank_logs.hpp"
 #include "run/context.hpp"
+#include "run/notify/alarm_webhook.hpp"
 #include "run/phases/phase.hpp"
 #include "run/watch/line_stream.hpp"
 #include "run/watch/slow_rank.hpp"
@@ -70,6 +71,7 @@ class Watcher {
     std::optional<StallChange> stall_;                // of which is to be told
     std::optional<StackLook> look_;                   // for that
     std::optional<StackLook> old_look_;               // whose step is ending
+    AlarmWebhook webhook_;
     int alarms_ = 0;
     bool stands_still_ = false;
     struct ToEnd {

@@ -63,6 +63,24 @@ TEST(WebhookBody, IsTheSentenceAloneForChats) {
               "Job train (Slurm job 77) has succeeded after 61 s, in attempt 2");
 }
 
+TEST(AlarmBody, NamesTheRankAndItsPlace) {
+    const record::Alarm alarm{.time = base::now(),
+                              .message = "the ranks have printed nothing",
+                              .node = "h2",
+                              .rank = 3,
+                              .where = "at train.py:8 in <lambda>()"};
+    const auto body = base::parse_json(alarm_body(plan_of(false), "77", 2, alarm), "body");
+    ASSERT_TRUE(body);
+    EXPECT_EQ(*(*body)["text"].string(),
+              "Job train (Slurm job 77) raises an alarm: the ranks have printed nothing, waiting "
+              "for rank 3 on h2: at train.py:8 in &lt;lambda&gt;()");
+    EXPECT_EQ(*(*body)["state"].string(), "running");
+    EXPECT_EQ(*(*body)["alarm"]["rank"].integer(), 3);
+    const auto text = base::parse_json(alarm_body(plan_of(true), "77", 2, alarm), "body");
+    ASSERT_TRUE(text);
+    EXPECT_EQ(text->object()->size(), 1U);
+}
+
 TEST(CurlConfiguration, QuotesWhatItIsGiven) {
     const std::string config = curl_config("https://h/x", "{\"a\": \"b\\\\\"}\n", false);
     EXPECT_THAT(config, HasSubstr("url = \"https://h/x\"\n"));
