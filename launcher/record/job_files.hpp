@@ -114,6 +114,9 @@ class JobFiles {
     [[nodiscard]] Path gpu_reports(std::string_view start) const {
         return attempts() / (std::string(start) + ".gpus");
     }
+    [[nodiscard]] Path link_reports(std::string_view start) const {
+        return attempts() / (std::string(start) + ".links");
+    }
     // What a step has used on a node (record/usage.hpp), and the newest samples while somebody
     // watches. `step` is as above. `number` is Slurm's number of the step, because the command of a
     // custom toolkit may start further steps on the same node.

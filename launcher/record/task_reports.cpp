@@ -65,6 +65,11 @@ std::optional<GpuReport> gpu_report(const fs::path& path, int task) {
     return report ? std::optional(std::move(*report)) : std::nullopt;
 }
 
+std::optional<LinkReport> link_report(const fs::path& path, int task) {
+    auto report = read<LinkReport>(path, task, "mpi_bridge-links/v1");
+    return report ? std::optional(std::move(*report)) : std::nullopt;
+}
+
 namespace {
 
 constexpr std::string_view health_schema = "batchai-health/v1";

@@ -92,6 +92,19 @@ struct GpuReport {
 };
 [[nodiscard]] std::optional<GpuReport> gpu_report(const std::filesystem::path& path, int task);
 
+// From the check of the links between nodes, one task for each node.
+struct LinkReport {
+    std::string fault;  // empty: the node has exchanged data with all others, and it was right
+    std::string peer;   // the task with which the fault was found; empty: with none
+    std::string links;  // "PEER BYTES_PER_SECOND NANOSECONDS" of each, with a blank between
+
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("fault", &LinkReport::fault), field("peer", &LinkReport::peer),
+                          field("links", &LinkReport::links)};
+    }
+};
+[[nodiscard]] std::optional<LinkReport> link_report(const std::filesystem::path& path, int task);
+
 // From the site's checks of a node.
 enum class HealthOutcome {
     ok,

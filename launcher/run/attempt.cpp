@@ -73,6 +73,7 @@ constexpr std::array phase_rows{
     row<SetUpSoftware>(When::once),    //
     row<Preparation>(When::once),      //
     row<GpuCheck>(When::each_start),   //
+    row<LinkCheck>(When::each_start),  //
     row<WireUp>(When::each_start),     //
     row<HoldPorts>(When::each_start),  //
     row<Ranks>(When::each_start),      //

@@ -160,7 +160,8 @@ class Bundle:
         for path in (self.library, *self.programs):
             # The installation has the same files with what debuggers need.
             output_of("strip", "--strip-debug", path)
-            self.search(path, [final / "pmix", final])
+            # One of the programs needs the library.
+            self.search(path, [final / "pmix", final, self.library.parent])
         if self.brings_compat:
             copy(self.compat, self.private / self.compat.name)
             self.count_c_library(self.private / self.compat.name)

@@ -25,6 +25,7 @@ inline constexpr const char* bundle_root = "/opt/batchai";
 inline constexpr const char* bundle_python = "/opt/batchai/lib/batchai/python";
 inline constexpr const char* bundle_wire_up = "/opt/batchai/libexec/batchai/mpi_bridge_wireup";
 inline constexpr const char* bundle_gpu_check = "/opt/batchai/libexec/batchai/mpi_bridge_gpus";
+inline constexpr const char* bundle_link_check = "/opt/batchai/libexec/batchai/mpi_bridge_links";
 inline constexpr const char* bundle_manifest = "/opt/batchai/manifest.json";
 // In a container without the bundle, this file says why.
 inline constexpr const char* no_bundle_note = "/opt/batchai/not-injected";

@@ -106,6 +106,13 @@ struct GpuCheck {
     [[nodiscard]] static PhaseEnd run(Context& context);
 };
 
+// Measures the links between the nodes, if the job wants it (phases/link_check.hpp).
+struct LinkCheck {
+    static constexpr std::string_view name = "link-check";
+    [[nodiscard]] static bool wanted(const Context& context);
+    [[nodiscard]] static PhaseEnd run(Context& context);
+};
+
 // Proves, before any rank starts, that PMIx wires as many ranks as the job has.
 struct WireUp {
     static constexpr std::string_view name = "wire-up";

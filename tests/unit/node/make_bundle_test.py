@@ -108,7 +108,7 @@ class MadeBundle(unittest.TestCase):
 
     def test_finds_all_symbols(self) -> None:
         self.assertNotIn("undefined symbol", loaded_for(self.bundle / "lib/libmpi_bridge.so.0"))
-        for name in ("mpi_bridge_gpus", "mpi_bridge_wireup"):
+        for name in ("mpi_bridge_gpus", "mpi_bridge_links", "mpi_bridge_wireup"):
             program = self.bundle / "libexec/batchai" / name
             done = subprocess.run([program, "--help"], capture_output=True, text=True, check=True)
             self.assertIn("Usage:", done.stdout)
@@ -135,5 +135,5 @@ class MadeBundle(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PATHS = sys.argv[1:5]
+    PATHS = sys.argv[1:6]
     unittest.main(argv=sys.argv[:1])

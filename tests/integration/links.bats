@@ -1,0 +1,63 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-or-later
+# The check of the links between nodes, on hosts whose network is made slow, or does not carry anything.
+# A container is in inject.bats.
+
+bats_require_minimum_version 1.5.0
+load lib
+
+setup() { make_home "links-$BATS_TEST_NUMBER"; }
+
+teardown() {
+    as_root_on h3 tc qdisc del dev eth0 root 2> /dev/null || true
+    as_root_on h3 ip route del blackhole "$(address_of h4)" 2> /dev/null || true
+    cancel_jobs
+    wait_until 60 nodes_are_clean h1 h2 h3 h4
+    remove_home
+}
+
+# shellcheck disable=SC2016 # for awk
+address_of() { as_root_on "$1" ip -4 -br addr show eth0 | awk '{ sub("/.*", "", $3); print $3 }'; }
+
+# checked NAME COMMAND [MORE]: runs a job on four nodes whose links are checked; "log" is then its log.
+checked() {
+    write_mpi_job "$1.json" 4 "$2" "$(jq -n --argjson more "${3:-{\}}" \
+        '{environmentVariables: [{name: "BATCHAI_LINK_CHECK", value: "1"}]} + $more')"
+    create "$1"
+    run --separate-stderr batchai job wait --name "$1"
+    log=$(as_user sh -c "cat \$(find $HOME_DIR/logs -path '*/$1/*' -name 'execution*.log')")
+    echo "$log"
+}
+
+# Breaks when the links are not measured, or when that costs jobs which have not asked for it.
+@test "the links of four nodes are measured, before the ranks" {
+    checked all 'echo done'
+    [[ $status -eq 0 && $log == *'6 links between 4 nodes carry '*' each way ('*' us'* ]]
+    [[ $log != *'its links carry'* ]]
+    write_mpi_job unasked.json 2 true
+    create unasked
+    batchai job wait --name unasked
+    [[ $(as_user grep -rl 'links between' "$HOME_DIR/logs") != *unasked* ]]
+}
+
+# Breaks when a slow node is not told from those that only have a link to it.
+@test "a node with a slow network is named, and the job runs" {
+    as_root_on h3 tc qdisc add dev eth0 root tbf rate 200mbit burst 64kb latency 50ms
+    checked slow 'echo done'
+    [[ $status -eq 0 && $log == *'h3: its links carry '*' MB/s, and the usual link '* ]]
+    [[ $log != *'the link between'* ]]
+    run -0 output_of slow
+    [[ $output == *done* ]]
+}
+
+# Breaks when ranks start that could not talk to each other. Slurm's own PMIx needs this link, too.
+@test "a link that carries nothing ends the job before its ranks" {
+    as_root_on h3 ip route add blackhole "$(address_of h4)"
+    checked cut 'echo done'
+    [[ $status -eq 1 ]]
+    run -0 batchai job show --name cut --query 'executionInfo.errors[0]' -o json
+    echo "$output"
+    jq -e '.code == "LinkCheckFailed" and any(.details[]; .name == "Phase" and .value == "link-check")' <<< "$output"
+    run output_of cut
+    [[ $output != *done* ]]
+}
