@@ -48,6 +48,10 @@ void plan_watch(Planning& planning) {
             Finding::bad_watch, "/properties/retry/on",
             "\"slow\" is an end by \"watch.slowRank\", and this job has none that ends it",
             R"(give "watch": {"slowRank": {"percent": 150}, "action": "end"})");
+    if (retry && retries_on(*retry, "slow") && !retry->exclude_failed_nodes)
+        planning.findings.add(Finding::bad_watch, "/properties/retry/on",
+                              "after \"slow\", the job would run on the same node again",
+                              R"(give "excludeFailedNodes": true in "retry")");
     if (!wanted) return;
     Watch& watch = planning.plan.watch.emplace();
     watch = {.silence = seconds_of(wanted->silence),

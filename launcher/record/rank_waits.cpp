@@ -3,11 +3,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <numeric>
 
 namespace batchai::record {
 
 namespace {
+
+// Of less, imports and the first meeting of the ranks are too large a part.
+constexpr double least_seconds_of_run = 30;
 
 double seconds_between(base::Time from, base::Time to) {
     return std::chrono::duration<double>(to - from).count();
@@ -58,8 +62,14 @@ std::vector<RankWait> waits_since_start(const std::vector<NodeUsage>& usage) {
             });
         if (tells == one.samples.rend()) continue;
         const double seconds = seconds_between(one.head.start, tells->time);
+        const auto before = std::next(tells);
         for (const RankUsage& rank : tells->ranks) {
-            if (waiting_rank(*tells, rank.rank) == nullptr || seconds <= 0) continue;
+            if (waiting_rank(*tells, rank.rank) == nullptr || seconds < least_seconds_of_run)
+                continue;
+            // One that only met the others at first takes no part either.
+            const RankUsage* const earlier =
+                before == one.samples.rend() ? nullptr : waiting_rank(*before, rank.rank);
+            if (earlier != nullptr && *rank.waited <= *earlier->waited) continue;
             waits.push_back({.rank = rank.rank,
                              .node = one.node,
                              .share = std::min(*rank.waited / seconds, 1.0)});

@@ -24,7 +24,8 @@ struct RankWait {
                                                      int rank);
 
 // Returns the shares of the time from the ranks' newest start to the last sample that tells, sorted
-// by rank. Two samples of each step are enough.
+// by rank; nothing of the first half minute. A rank whose time no longer grows is left out: it may
+// take no part any more. Three samples of each step are enough.
 [[nodiscard]] std::vector<RankWait> waits_since_start(const std::vector<NodeUsage>& usage);
 
 // Returns the place of the one for which the others wait: it waits for a tenth of the time less

@@ -55,8 +55,11 @@ struct OperationsTable {
 // How long the rank has been in collectives, waiting for other ranks or for data. A rank that
 // others wait for has the least. Only added to, in nanoseconds.
 struct alignas(64) WaitedTable {
-    std::atomic<std::uint64_t> engine{0};  // in its operations, from their submission
-    std::atomic<std::uint64_t> calls{0};   // in blocking calls
+    // In its operations, from the last submission until none is open: what a rank submits in its
+    // backward pass is open while it works, and a rank that is a little late would seem never to
+    // wait.
+    std::atomic<std::uint64_t> engine{0};
+    std::atomic<std::uint64_t> calls{0};  // in blocking calls
 
     [[nodiscard]] std::uint64_t sum() const {
         return engine.load(std::memory_order_relaxed) + calls.load(std::memory_order_relaxed);

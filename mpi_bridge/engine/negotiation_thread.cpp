@@ -222,13 +222,11 @@ Outcome<Step> NegotiationThread::stop_plan(Lock& lock, const StopPlan& step) {
 Outcome<Step> NegotiationThread::run(Lock& lock, const RunGroup& step) {
     const Descriptor& what = step.group.what;
     const auto now = Clock::now();
-    auto waits_since = now;
     std::vector<OwnRequest*> requests;
     for (const RequestTable::Index index : step.requests) {
         OwnRequest* const request = index == RequestTable::none ? nullptr : &state_.request(index);
         requests.push_back(request);
         if (request == nullptr) continue;
-        waits_since = std::min(waits_since, request->submitted);
         state_.trace().counters.add_queued(now - request->submitted);
         state_.trace().timeline.begin(state_.shown(*request, Phase::operation),
                                       {static_cast<std::int64_t>(request->bytes), what.datatype});
@@ -240,7 +238,6 @@ Outcome<Step> NegotiationThread::run(Lock& lock, const RunGroup& step) {
     // This counts as progress also if this rank has joined and none of its own operations has
     // ended.
     state_.progress = Clock::now();
-    state_.trace().counters.add_waited(waits_since, state_.progress);
     // A change of process sets that fails leaves the order of messages intact. So does an operation
     // that all members, or the devices of all members, refuse alike.
     const bool refused = what.kind == Kind::add_process_set ||

@@ -93,12 +93,10 @@ void PlanThread::run_head(Lock& lock) {
         requests_.push_back(takes_part ? &state_.request(index) : nullptr);
     }
     lock.unlock();
-    const auto began = Clock::now();
     auto executed = catching([&] {
         const DefaultFloatingPoint mode;
         return run_bucket(*head_.bucket, head_.whole);
     });
-    state_.trace().counters.add_waited(began, Clock::now());
     // The first failure explains more than the errors that follow from it here.
     if (!executed) executed = tl::unexpected(state_.fail(executed.error()));
     lock.lock();

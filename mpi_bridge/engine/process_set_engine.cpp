@@ -49,6 +49,8 @@ Done ProcessSetEngine::outcome_of(const OwnRequest& request) const {
 void ProcessSetEngine::submitted(const Member::Submission& submission, Clock::time_point now) {
     OwnRequest& request = state_.request(submission.index);
     request.submitted = now;
+    state_.latest_submission = now;
+    ++state_.open_operations;
     request.awaited.reset();
     const bool negotiate = submission.negotiate;
     state_.trace().timeline.begin(

@@ -60,8 +60,11 @@ void ProcessSetState::take_completions() {
         any_well = any_well || well;
         done.note = DeviceNote();
     }
+    open_operations -= static_cast<int>(member.completions.size());
     member.completions.clear();
     if (any_well) progress = Clock::now();
+    // As long as this rank submits more, it works while earlier operations are open.
+    if (any_well && open_operations == 0) trace().counters.add_waited(latest_submission, progress);
     if (sleepers != 0) changed.notify_all();
     if (!member.retired) return;
     // The negotiation says that the member has closed the set when its last operation is done.

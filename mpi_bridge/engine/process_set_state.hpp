@@ -73,7 +73,9 @@ struct ProcessSetState {
         changed;  // an operation is done, no bucket of the plan runs, a thread ended
     Member member;
     Round round;
-    Clock::time_point progress;    // when an operation last ended
+    Clock::time_point progress;  // when an operation last ended
+    int open_operations = 0;     // of this rank, which have been submitted and have not ended
+    Clock::time_point latest_submission;
     int sleepers = 0;              // threads that wait for `changed`
     std::set<int> closed_members;  // global ranks that have said so; see Member::retire()
 

@@ -32,8 +32,8 @@ class Counters {
     void add_call(mpib_kind kind, std::uint64_t bytes, std::uint64_t bus_bytes,
                   Nanoseconds transfer) noexcept;
 
-    // A thread of the engine has carried out operations that have waited since `begin`, until
-    // `end`. What several operations of the thread have waited at once counts once.
+    // All operations of a process set have ended at `end`, of which this rank submitted the last
+    // one at `begin`. What the thread has told before does not count again.
     void add_waited(TimePoint begin, TimePoint end) noexcept;
     // A blocking call has waited so long. Only one thread at a time may call this.
     void add_waited_in_call(Nanoseconds time) noexcept;

@@ -93,7 +93,7 @@ failure_of() {
 # Breaks when libraries are missing inside, are the node's by accident, or shadow the image's.
 @test "ranks of an image with nothing but Python reduce over two hosts" {
     job bare python.sqsh "python3 $share/sum.py" '.properties.environmentVariables =
-        [{name: "PYTHONPATH", value: "/mine"}]
+        [{name: "PYTHONPATH", value: "/mine"}, {name: "BATCHAI_LINK_CHECK", value: "1"}]
         | .properties.jobPreparation = {commandLine: "id -u; ls /opt/batchai/lib
             touch /opt/batchai/new; echo > /opt/batchai/lib/libmpi_bridge.so.0; true"}' || true
     run said_by bare
@@ -105,6 +105,7 @@ failure_of() {
     [[ $output == *"of /opt/batchai/lib/batchai/python/mpi_bridge/__init__.py /opt/batchai/"* ]]
     [[ $output == *"environment []"* && $output == *"path /opt/batchai/lib/batchai/python/mpi_bridge/hook:/mine:/opt/batchai/lib/batchai/python"* ]]
     [[ $output == *"$(pmi_words) wires 2 ranks in the container"* ]]
+    [[ $output == *'1 link between 2 nodes carries '* ]]
     # Root in preparation, and still.
     [[ $output == *"/opt/batchai/new: Read-only"* || $output == *"/opt/batchai/new': Read-only"* ]]
     [[ $output == *"libmpi_bridge.so.0: Read-only"* ]]

@@ -370,7 +370,7 @@ heard() { as_user test -s "$HOME_DIR/heard/$1"; }
     wait_until 60 log_says webnobody 'it refuses the connection'
     # An alarm is told while the job runs, and then its end.
     wait_until 60 heard alarm
-    as_user cat "$HOME_DIR/heard/alarm" | jq -e '.state == "running" and .job == "webalarm" and
+    as_user cat "$HOME_DIR/heard/alarm" | jq -es '.[0] | .state == "running" and .job == "webalarm" and
         (.alarm.message | startswith("the ranks have printed nothing and done nothing"))'
     batchai job wait --name webalarm
     wait_until 60 log_says webalarm 'the webhook was told of the alarm'

@@ -125,9 +125,11 @@ bool RankRestarts::note_bad_nodes(const Ending& ending) {
     const bool named_by_retry = context_.plan.retry && context_.plan.retry->exclude_failed_nodes &&
                                 again_.may_run_again(ending);
     const bool of_dead_node = ending.by == record::EndedBy::node && ending.of_node;
+    // The same ranks would only be slow there again.
+    const bool of_slow_node = ending.by == record::EndedBy::slow && ending.of_node;
     // Any other node may be used on if no spare one can take its place.
     const bool is_replaced = !context_.place.spares.empty() && (ending.of_node || named_by_retry);
-    if (!of_gpu && !of_dead_node && !is_replaced) return false;
+    if (!of_gpu && !of_dead_node && !of_slow_node && !is_replaced) return false;
     for (const std::string& node : nodes_of(ending)) {
         // Without spare nodes, ranks that leave the first one have nothing to gain.
         if (node == hosts_.granted.front() && !has_spares()) continue;

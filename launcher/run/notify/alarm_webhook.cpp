@@ -38,12 +38,13 @@ void AlarmWebhook::poll() {
     if (const auto status = call_->child.ended()) say(*status);
 }
 
-void AlarmWebhook::finish() {
+void AlarmWebhook::finish(bool in_a_hurry) {
+    constexpr std::chrono::seconds longest_wait{1};
     if (!call_) return;
-    const auto status =
-        call_->child.ended_by(std::chrono::steady_clock::now() + longest_webhook_call);
+    const auto status = call_->child.ended_by(std::chrono::steady_clock::now() + longest_wait);
     if (status) return say(*status);
-    call_->child.signal(SIGKILL);
+    context_.log.say("the webhook has not answered yet to what it was told of the alarm");
+    if (in_a_hurry) call_->child.signal(SIGKILL);
     call_->child.release();
     call_.reset();
 }

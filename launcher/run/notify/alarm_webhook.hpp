@@ -20,8 +20,9 @@ class AlarmWebhook {
     void tell(const record::Alarm& alarm);
     // Says in the logs how it went, once that is known.
     void poll();
-    // The same, but waits for it: at most as long as telling may take.
-    void finish();
+    // The same, but waits a second for it. What takes longer goes on by itself, unless this process
+    // ends soon.
+    void finish(bool in_a_hurry);
 
   private:
     struct Call {

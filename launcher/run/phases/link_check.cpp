@@ -179,8 +179,10 @@ LinkVerdict verdict_on(const std::vector<LinksOfNode>& nodes) {
         links.begin(), links.end(),
         [](const MeasuredLink& a, const MeasuredLink& b) { return a.rate < b.rate; });
     verdict.summary = fmt::format(
-        "{} links between {} nodes carry {} each way ({} to {}), with {:.0f} us", links.size(),
-        nodes.size(), rate_text(middle_of(links, &MeasuredLink::rate)), rate_text(slowest->rate),
+        "{} between {} nodes {} {} each way ({} to {}), with {:.0f} us",
+        links.size() == 1 ? std::string("1 link") : fmt::format("{} links", links.size()),
+        nodes.size(), links.size() == 1 ? "carries" : "carry",
+        rate_text(middle_of(links, &MeasuredLink::rate)), rate_text(slowest->rate),
         rate_text(fastest_of(links)), middle_of(links, &MeasuredLink::latency));
     remark_on_slow_links(nodes, links, verdict);
     return verdict;

@@ -376,7 +376,7 @@ PhaseEnd Ranks::run(Context& context) {
                           : tl::unexpected(started.error())};
     if (end.result && end.result->stopped_by && warner.stop_was_kept())
         end.result->stopped_by.reset();
-    watcher.finish();
+    watcher.finish(end.result && end.result->stopped_by);
     tensorflow.end(end.result);
     if (keeps_job && end.result) look_for_dead_nodes(context, dead, *end.result);
     if (end.result && !end.result->dead_nodes.empty()) context.steps.leave_step();

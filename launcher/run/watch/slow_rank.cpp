@@ -4,25 +4,27 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <set>
+#include <map>
 
 namespace batchai::run {
 
 namespace {
 
-constexpr int quarters = 4;
-// Of the time, which the others must spend on their own work, and a slow rank more than they do.
+constexpr int slices = 10;
+constexpr int least_slow_slices = 8;
+// Of the time, which the others must spend on their own work, and all lose by a slow rank.
 constexpr double least_work = 0.02;
-constexpr double least_difference = 0.05;
+constexpr double least_loss = 0.1;
 // A node whose ranks have ended, or that is lost, says no more.
-constexpr int most_looks_without_news = 15;
+constexpr int most_looks_without_news = 10;
 
 using Seconds = std::chrono::duration<double>;
 
 // Returns the median of all but the one at `place`.
 double median_of_others(const std::vector<double>& sorted, std::size_t place) {
-    const std::size_t middle = (sorted.size() - 2) / 2;
-    return sorted[place > middle ? middle : middle + 1];
+    const auto other = [&](std::size_t index) { return sorted[index < place ? index : index + 1]; };
+    const std::size_t count = sorted.size() - 1;
+    return (other((count - 1) / 2) + other(count / 2)) / 2;
 }
 
 }  // namespace
@@ -54,44 +56,43 @@ void SlowRankMeter::look(const std::vector<record::NodeUsage>& usage) {
     }
 }
 
-// In some of the quarters of the time that is watched. Each rank is measured by its own node's
-// clock.
-std::vector<SlowRank> SlowRankMeter::slow_in(int first_quarter, int end) const {
+// Each rank is measured by its own node's clock.
+std::optional<std::vector<SlowRank>> SlowRankMeter::slow_in(int first_slice, int end) const {
     struct Work {
         int rank;
         const std::string* node;
         double share;
+        bool waits;
     };
     std::vector<Work> works;
     const std::chrono::seconds whole(watch_.slow_over);
     for (const auto& [number, rank] : ranks_) {
-        const auto point_at = [&](int quarter) -> const Point* {
-            const base::Time time =
-                rank.points.back().time - whole * (quarters - quarter) / quarters;
+        const auto point_at = [&](int slice) -> const Point* {
+            const base::Time time = rank.points.back().time - whole * (slices - slice) / slices;
             const auto after =
                 std::upper_bound(rank.points.begin(), rank.points.end(), time,
                                  [](base::Time at, const Point& point) { return at < point.time; });
             return after == rank.points.begin() ? nullptr : &*std::prev(after);
         };
-        const Point* const from = point_at(first_quarter);
+        const Point* const from = point_at(first_slice);
         const Point* const to = point_at(end);
-        // As long as one is not known, nobody can say who is slow.
-        if (from == nullptr || from == to) return {};
+        if (from == nullptr || from == to) return std::nullopt;
         const double seconds = Seconds(to->time - from->time).count();
         const double waited = std::clamp((to->waited - from->waited) / seconds, 0.0, 1.0);
-        works.push_back({.rank = number, .node = &rank.node, .share = 1 - waited});
+        works.push_back(
+            {.rank = number, .node = &rank.node, .share = 1 - waited, .waits = waited > 0});
     }
-    if (works.size() < 2) return {};
+    std::vector<SlowRank> slow;
+    if (works.size() < 2) return slow;
     std::stable_sort(works.begin(), works.end(),
                      [](const Work& a, const Work& b) { return a.share < b.share; });
     std::vector<double> shares;
     shares.reserve(works.size());
     for (const Work& work : works)
         shares.push_back(work.share);
-    std::vector<SlowRank> slow;
     for (std::size_t i = 0; i < works.size(); ++i) {
         const double usual = median_of_others(shares, i);
-        if (usual < least_work || shares[i] - usual < least_difference) continue;
+        if (!works[i].waits || usual < least_work || shares[i] - usual < least_loss) continue;
         const double percent = 100 * shares[i] / usual;
         if (percent < watch_.slow_percent) continue;
         slow.push_back(
@@ -103,30 +104,36 @@ std::vector<SlowRank> SlowRankMeter::slow_in(int first_quarter, int end) const {
 }
 
 std::vector<SlowRank> SlowRankMeter::slow_ranks() const {
-    std::vector<SlowRank> slow = slow_in(0, quarters);
-    for (int quarter = 0; quarter < quarters && !slow.empty(); ++quarter) {
-        std::set<int> then;
-        for (const SlowRank& one : slow_in(quarter, quarter + 1))
-            then.insert(one.rank);
-        std::erase_if(slow, [&](const SlowRank& one) { return !then.contains(one.rank); });
+    std::vector<SlowRank> slow = slow_in(0, slices).value_or(std::vector<SlowRank>());
+    if (slow.empty()) return slow;
+    std::map<int, int> slow_slices;
+    for (int slice = 0; slice < slices; ++slice) {
+        const auto then = slow_in(slice, slice + 1);
+        if (!then) return {};
+        for (const SlowRank& one : *then)
+            ++slow_slices[one.rank];
     }
+    std::erase_if(slow,
+                  [&](const SlowRank& one) { return slow_slices[one.rank] < least_slow_slices; });
     return slow;
 }
 
 std::optional<StallChange> SlowRankMeter::poll() {
     if (watch_.slow_percent == 0) return std::nullopt;
     StallChange change{.what = Stalled::slow_rank,
-                       .begins = !told_,
+                       .begins = true,
                        .since = std::chrono::seconds(watch_.slow_over),
-                       .slow = {}};
-    if (told_) {
-        // Half of the time without a slow rank, so that one that is slow on and off is told once.
-        if (!slow_in(quarters / 2, quarters).empty()) return std::nullopt;
-    } else {
-        change.slow = slow_ranks();
-        if (change.slow.empty()) return std::nullopt;
-    }
-    told_ = !told_;
+                       .slow = slow_ranks()};
+    std::erase_if(change.slow, [&](const SlowRank& one) { return told_.contains(one.rank); });
+    for (const SlowRank& one : change.slow)
+        told_.insert(one.rank);
+    if (!change.slow.empty()) return change;
+    if (told_.empty()) return std::nullopt;
+    // Half of the time without a slow rank, so that one that is slow on and off is told once.
+    const auto lately = slow_in(slices / 2, slices);
+    if (!lately || !lately->empty()) return std::nullopt;
+    told_.clear();
+    change.begins = false;
     return change;
 }
 

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,19 +16,23 @@
 namespace batchai::run {
 
 // Finds ranks that need much longer than the others between collectives of mpi_bridge, by the time
-// that the nodes note that each rank has waited in them. A rank counts as slow if it is in each
-// quarter of the time that is watched: one that writes a checkpoint is slow in one of them. Nobody
-// does if the others hardly work at all, as while they wait for the evaluation of one rank.
+// that the nodes note that each rank has waited in them. The time that is watched is cut into ten
+// slices: a rank counts as slow if it is in most of them, so one that evaluates for a part of the
+// time does not. Nobody counts as slow if the others hardly work at all, if they lose little by it,
+// or if its own time of waiting does not grow: it may have left, or wait for something else.
 class SlowRankMeter {
   public:
     explicit SlowRankMeter(const plan::Watch& watch) : watch_(watch) {}
 
     // The samples are those of record::newest_usage() for the ranks' start.
     void look(const std::vector<record::NodeUsage>& usage);
-    // Returns what has changed since the last call.
+    // Returns what has changed since the last call: ranks that are slow and have not been told of,
+    // or that none is any more.
     [[nodiscard]] std::optional<StallChange> poll();
     // Returns whether some rank is slow, as was told.
-    [[nodiscard]] bool is_slow() const { return told_; }
+    [[nodiscard]] bool is_slow() const { return !told_.empty(); }
+    // Returns whether it is known of two ranks how long they wait.
+    [[nodiscard]] bool can_compare() const { return ranks_.size() >= 2; }
 
   private:
     struct Point {
@@ -40,12 +45,13 @@ class SlowRankMeter {
         int looks_without_news = 0;
     };
 
-    [[nodiscard]] std::vector<SlowRank> slow_in(int first_quarter, int end) const;
+    // In the time from one slice to another. Nothing: it is not known of some rank.
+    [[nodiscard]] std::optional<std::vector<SlowRank>> slow_in(int first_slice, int end) const;
     [[nodiscard]] std::vector<SlowRank> slow_ranks() const;
 
     const plan::Watch& watch_;
     std::map<int, Rank> ranks_;
-    bool told_ = false;
+    std::set<int> told_;
 };
 
 }  // namespace batchai::run

@@ -8,6 +8,7 @@
 
 #include "base/timestamp.hpp"
 #include "job/line_pattern.hpp"
+#include "plan/retry.hpp"
 #include "record/start_notes.hpp"
 #include "record/usage.hpp"
 #include "run/srun/srun_arguments.hpp"
@@ -32,6 +33,9 @@ constexpr std::size_t samples_of_a_look = 32;
 
 // The nodes take the first sample when the first task runs.
 constexpr seconds longest_without_samples{60};
+
+// Imports, and the first collective of all.
+constexpr seconds until_ranks_join{300};
 
 // To write its stack is work of a process, too.
 constexpr seconds after_stacks{5};
@@ -163,17 +167,30 @@ void Watcher::look_at_usage(Clock::time_point now) {
     const auto usage = record::newest_usage(context_.files(), context_.attempt(), context_.start(),
                                             samples_of_a_look);
     slow_.look(usage);
+    note_waits(now);
     if (needs_work) note_work(usage, now);
 }
 
 void Watcher::note_work(const std::vector<record::NodeUsage>& usage, Clock::time_point now) {
     const WorkSeen seen = work_.look(usage, now);
-    if (to_end_) ++to_end_->looks;
+    for (ToEnd& one : to_end_)
+        ++one.looks;
     knows_all_nodes_ = seen.everywhere;
     if (seen.ranks || !seen.known) stalls_->worked(now);
     if (seen.gpus || !seen.gpus_known) stalls_->gpus_worked(now);
     const bool needs_gpus = context_.plan.watch->idle_gpu > 0;
     note_unknown(!seen.known || (needs_gpus && !seen.gpus_known), now);
+}
+
+void Watcher::note_waits(Clock::time_point now) {
+    const plan::Watch& watch = *context_.plan.watch;
+    if (watch.slow_percent == 0 || warned_of_waits_ || slow_.can_compare()) return;
+    if (!compares_since_) compares_since_ = now;
+    if (now - *compares_since_ < seconds(watch.slow_over) + until_ranks_join) return;
+    warned_of_waits_ = true;
+    context_.log.warn(
+        "the nodes do not note of two ranks how long they wait in collectives of mpi_bridge, so "
+        "\"watch.slowRank\" cannot tell whether one is slow");
 }
 
 void Watcher::note_unknown(bool unknown, Clock::time_point now) {
@@ -195,7 +212,7 @@ void Watcher::poll(bool may_end) {
         return;
     }
     look_at_usage(now);
-    if (to_end_ && may_end) decide(now);
+    if (may_end) decide(now);
     stall_ = change(now);
     if (!stall_) return;
     if (stall_->what != Stalled::slow_rank) stands_still_ = stall_->begins;
@@ -206,17 +223,17 @@ void Watcher::poll(bool may_end) {
 
 std::optional<StallChange> Watcher::change(Clock::time_point now) {
     if (auto stall = stalls_->poll(now)) return stall;
-    return slow_.poll();
+    return tells_of_slow_ranks_ ? slow_.poll() : std::nullopt;
 }
 
 bool Watcher::lasts(Stalled what, Clock::time_point now) const {
     return what == Stalled::slow_rank ? slow_.is_slow() : stalls_->stands_still(what, now);
 }
 
-void Watcher::finish() {
+void Watcher::finish(bool in_a_hurry) {
     if (look_) static_cast<void>(look_->poll(std::chrono::milliseconds(0)));
     if (stall_) tell();
-    webhook_.finish();
+    webhook_.finish(in_a_hurry);
 }
 
 void Watcher::look_at_stacks() {
@@ -251,9 +268,10 @@ void Watcher::tell() {
         alarm.node = place.suspect->node;
         alarm.rank = place.suspect->rank;
     }
-    ++alarms_;
+    const bool is_slow = stall.what == Stalled::slow_rank;
+    const int count = ++(is_slow ? slow_alarms_ : alarms_);
     if (!place.text.empty()) {
-        alarm.stacks = fmt::format("stacks-{}-{}.txt", context_.start(), alarms_);
+        alarm.stacks = fmt::format("stacks-{}-{}.txt", context_.start(), alarms_ + slow_alarms_);
         context_.logs.append_text(alarm.stacks,
                                   fmt::format("{}  {}\n\n{}", base::to_iso8601_seconds(alarm.time),
                                               alarm.message, place.text));
@@ -263,26 +281,49 @@ void Watcher::tell() {
                          : fmt::format("{} ({})", record::sentence_of(alarm), alarm.stacks));
     context_.alarmed(alarm);
     webhook_.tell(alarm);
-    if (alarms_ == most_alarms_of_a_start && !context_.plan.watch->ends) {
-        context_.log.say("there have been many alarms, and \"watch\" tells no more");
-        on_ = false;
-        stands_still_ = false;
+    if (context_.plan.watch->ends) {
+        to_end_.push_back({.what = stall.what, .alarm = std::move(alarm)});
+    } else if (count == most_alarms_of_a_start) {
+        context_.log.say(is_slow ? "ranks have been slow often, and \"watch\" tells no more of it"
+                                 : "the job has stood still often, and \"watch\" tells no more");
+        if (is_slow) {
+            tells_of_slow_ranks_ = false;
+        } else {
+            on_ = false;
+            stands_still_ = false;
+        }
     }
-    if (context_.plan.watch->ends) to_end_ = ToEnd{.what = stall.what, .alarm = std::move(alarm)};
+}
+
+std::string Watcher::why_slow_ranks_stay(const record::Alarm& alarm) const {
+    const bool has_spares = context_.plan.allocation.spare_nodes > 0;
+    const bool runs_again = context_.plan.retry && plan::retries_on(*context_.plan.retry, "slow");
+    // A job that is only to end does so.
+    if (!has_spares && !context_.elastic && !runs_again) return {};
+    if (alarm.node.empty()) return "slow ranks are on several nodes";
+    if (!context_.place.spares.empty() || runs_again) return {};
+    if (context_.elastic &&
+        static_cast<int>(context_.place.nodes.size()) > context_.elastic->least_nodes)
+        return {};
+    return "no other node can take the place of " + alarm.node;
 }
 
 void Watcher::decide(Clock::time_point now) {
-    if (!lasts(to_end_->what, now)) return to_end_.reset();
-    // Of what the ranks have done since they were asked, the second look is the first to tell.
-    const bool by_work = to_end_->what == Stalled::silence || to_end_->what == Stalled::gpus;
-    if (by_work && to_end_->looks < 2) return;
-    if (!by_work || knows_all_nodes_) {
-        ending_ = ended_by_watch(to_end_->what, to_end_->alarm);
-        return;
+    std::erase_if(to_end_, [&](const ToEnd& one) { return !lasts(one.what, now); });
+    for (ToEnd& one : to_end_) {
+        const bool by_work = one.what == Stalled::silence || one.what == Stalled::gpus;
+        // Of what the ranks have done since they were asked, the second look is the first to tell.
+        if (by_work && one.looks < 2) continue;
+        std::string why;
+        if (one.what == Stalled::slow_rank) why = why_slow_ranks_stay(one.alarm);
+        if (by_work && !knows_all_nodes_) why = "some node does not note what its ranks do";
+        if (why.empty()) {
+            ending_ = ended_by_watch(one.what, one.alarm);
+            return;
+        }
+        if (!std::exchange(one.said, true))
+            context_.log.say(fmt::format("the ranks are not ended as long as {}", why));
     }
-    if (std::exchange(to_end_->said, true)) return;
-    context_.log.say(
-        "the ranks are not ended as long as some node does not note what its ranks do");
 }
 
 }  // namespace batchai::run

@@ -35,8 +35,9 @@ class Watcher {
     // Must be called now and then while the ranks run. Does not wait. The ranks are ended only if
     // they may be.
     void poll(bool may_end);
-    // The ranks have ended, perhaps before the nodes have said where they were.
-    void finish();
+    // The ranks have ended, perhaps before the nodes have said where they were. `in_a_hurry`: so
+    // will this process soon.
+    void finish(bool in_a_hurry);
     // Returns whether the ranks stand still, as was told.
     [[nodiscard]] bool stands_still() const { return stands_still_; }
     // Returns why the ranks are to be ended, once they are.
@@ -48,9 +49,13 @@ class Watcher {
     void look_at_usage(Clock::time_point now);
     void note_work(const std::vector<record::NodeUsage>& usage, Clock::time_point now);
     void note_unknown(bool unknown, Clock::time_point now);
+    // Warns once if nobody can say which rank is slow.
+    void note_waits(Clock::time_point now);
     // Returns what has changed.
     [[nodiscard]] std::optional<StallChange> change(Clock::time_point now);
     [[nodiscard]] bool lasts(Stalled what, Clock::time_point now) const;
+    // Returns why ranks stay although one of them is slow; empty: they do not.
+    [[nodiscard]] std::string why_slow_ranks_stay(const record::Alarm& alarm) const;
     void look_at_stacks();
     // Tells of the stall with what the nodes have said until now.
     void tell();
@@ -66,13 +71,17 @@ class Watcher {
     SlowRankMeter slow_;
     bool looks_at_work_ = false;
     bool knows_all_nodes_ = false;
-    std::optional<Clock::time_point> unknown_since_;  // nobody knows what the ranks do
-    bool warned_ = false;                             // of that
-    std::optional<StallChange> stall_;                // of which is to be told
-    std::optional<StackLook> look_;                   // for that
-    std::optional<StackLook> old_look_;               // whose step is ending
+    std::optional<Clock::time_point> unknown_since_;   // nobody knows what the ranks do
+    bool warned_ = false;                              // of that
+    std::optional<Clock::time_point> compares_since_;  // the waits of ranks, or tries to
+    bool warned_of_waits_ = false;
+    std::optional<StallChange> stall_;   // of which is to be told
+    std::optional<StackLook> look_;      // for that
+    std::optional<StackLook> old_look_;  // whose step is ending
     AlarmWebhook webhook_;
     int alarms_ = 0;
+    int slow_alarms_ = 0;
+    bool tells_of_slow_ranks_ = true;
     bool stands_still_ = false;
     struct ToEnd {
         Stalled what;
@@ -80,7 +89,7 @@ class Watcher {
         int looks = 0;      // at what the ranks do, since the alarm
         bool said = false;  // why they are not ended yet
     };
-    std::optional<ToEnd> to_end_;  // if they do not go on
+    std::vector<ToEnd> to_end_;  // if they do not go on
     std::optional<Ending> ending_;
 };
 

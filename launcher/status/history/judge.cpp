@@ -163,7 +163,8 @@ class Judge {
         if (slow.size() > most)
             add("slowRank", fmt::format("{} more ranks were slow.", slow.size() - most));
         if (!slow.empty()) return;
-        if (!facts_.advice_on_waits.empty()) return add("slowRank", facts_.advice_on_waits);
+        if (!speed_.known() && !facts_.advice_on_waits.empty())
+            return add("slowRank", facts_.advice_on_waits);
         const double share = speed_.share(speed_.waiting);
         if (share >= waiting_share)
             add("waiting",

@@ -231,8 +231,8 @@ std::string advice_on_waits(const EfficiencyFacts& facts, const Efficiency& use)
     const record::RankWait& rank = *use.awaited_rank;
     return fmt::format(
         "The others waited for rank {} on {}: it was in collectives for {:.0f} % of the time, and "
-        "the median rank for {:.0f} %. Compare its share of the data and what else ran on {}; "
-        "\"exclude\" of \"slurm\" keeps the job off a node.",
+        "the median rank for {:.0f} %. If it has no more work than they have, compare {} with the "
+        "other nodes, or keep the job off it (\"exclude\" of \"slurm\").",
         rank.rank, rank.node, 100 * rank.share, *use.wait_percent, rank.node);
 }
 
@@ -334,7 +334,8 @@ base::Result<std::optional<Efficiency>> efficiency_of_job(const store::Store& st
     const record::JobFiles files = store.job_files(view.job.key);
     const plan::Plan plan = TRY(plan_of_job(store, view.job.key));
     const auto attempts = TRY(record::all_attempts(files));
-    const auto usage = record::newest_usage(files, view.attempt->number);
+    constexpr std::size_t samples = 3;  // which tell how long the ranks have waited
+    const auto usage = record::newest_usage(files, view.attempt->number, {}, samples);
     std::optional<slurm::JobAccounts> accounts;
     const record::Attempt& attempt = *view.attempt;
     const bool judged = attempt.end && base::seconds_between(attempt.start, *attempt.end) >=

@@ -47,7 +47,10 @@ TEST(WatchOfAJob, RefusesWhatCannotBeWatched) {
 
 // Breaks when a job waits for a retry that can never come.
 TEST(WatchOfAJob, IsNeededForARetryAfterAHang) {
-    const std::string slow = R"(, "retry": {"on": ["slow"]})";
+    const std::string slow = R"(, "retry": {"on": ["slow"], "excludeFailedNodes": true})";
+    EXPECT_THAT(faults(watched(R"({"slowRank": {"percent": 150}, "action": "end"})",
+                               R"(, "retry": {"on": ["slow"]})")),
+                HasSubstr("E134 after \"slow\", the job would run on the same node again"));
     EXPECT_THAT(faults(watched(R"({"silence": "PT10M", "action": "end"})", slow)),
                 HasSubstr("E134 \"slow\" is an end by \"watch.slowRank\""));
     EXPECT_TRUE(watched(R"({"slowRank": {"percent": 150}, "action": "end"})", slow).plan);

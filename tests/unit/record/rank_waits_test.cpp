@@ -46,10 +46,10 @@ TEST(ShareOfWaiting, CountsFromTheFirstSampleThatTells) {
 // in.
 TEST(WaitsSinceStart, AreThoseOfTheNewestStart) {
     const auto waits = waits_since_start(
-        {usage_of("1", 2, "h1", {sample_of(10, 0, {9.0, 9.0})}),
-         usage_of("1-1", 4, "h2", {sample_of(20, 2, {2.0, 10.0}), sample_of(29, 2, {{}, {}})}),
-         usage_of("1-1", 4, "h1", {sample_of(10, 0, {8.0, {}}), sample_of(20, 0, {10.0, 0.0})}),
-         usage_of("1-1.ps", 5, "h1", {sample_of(20, 7, {3.0})})});
+        {usage_of("1", 2, "h1", {sample_of(100, 0, {90.0, 90.0})}),
+         usage_of("1-1", 4, "h2", {sample_of(200, 2, {20.0, 100.0}), sample_of(290, 2, {{}, {}})}),
+         usage_of("1-1", 4, "h1", {sample_of(100, 0, {8.0, {}}), sample_of(200, 0, {100.0, 0.0})}),
+         usage_of("1-1.ps", 5, "h1", {sample_of(200, 7, {3.0})})});
     ASSERT_EQ(waits.size(), 3U);
     EXPECT_EQ(waits[0].rank, 0);
     EXPECT_EQ(waits[0].share, 0.5);
@@ -58,6 +58,16 @@ TEST(WaitsSinceStart, AreThoseOfTheNewestStart) {
     EXPECT_EQ(waits[1].share, 0.1);
     EXPECT_EQ(waits[2].share, 0.5);
     EXPECT_TRUE(waits_since_start({}).empty());
+}
+
+// Breaks when a coordinator that only met the others at first is said to hold them up.
+TEST(WaitsSinceStart, AreOfRanksThatStillTakePart) {
+    const auto waits = waits_since_start({usage_of(
+        "1", 2, "h1", {sample_of(100, 0, {0.5, 50.0}), sample_of(200, 0, {0.5, 100.0})})});
+    ASSERT_EQ(waits.size(), 1U);
+    EXPECT_EQ(waits[0].rank, 1);
+    EXPECT_TRUE(waits_since_start({usage_of("1", 2, "h1", {sample_of(29, 0, {9.0, 1.0})})}).empty())
+        << "half a minute";
 }
 
 // Breaks when a rank is blamed that waits as the others do, or the one that does not wait is not.

@@ -214,8 +214,9 @@ TEST(Efficiency, HasNothingToSayOfAJobThatUsesItsShare) {
 TEST(Efficiency, NamesTheRankForWhichTheOthersWaited) {
     auto usage = std::vector{usage_of("h1", 0), usage_of("h2", 2)};
     for (auto& node : usage) {
+        node.samples.back().time = at(60);
         for (auto& rank : node.samples.back().ranks)
-            rank.waited = rank.rank == 2 ? 1 : 12;
+            rank.waited = rank.rank == 2 ? 3 : 36;
     }
     const Efficiency use = efficiency_after(100, usage);
     EXPECT_EQ(use.wait_percent, 60);
