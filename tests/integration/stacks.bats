@@ -78,7 +78,7 @@ ways_are_told() {
         says "rank 6 on h3: in wait(), called at ways.py:$(line_of ways.py '.wait()  # for sleep') in wait_for_program()" &&
         grep -E "^process [0-9]+ of rank 6 on h3: sleep waits, in the kernel's " <<< "$output" &&
         says "rank 7 on h3: in accept(), called at ways.py:$(line_of ways.py 'server.accept()') in serve()" &&
-        says "rank 8 on h3: ${PYTHON##*/} in uninterruptible sleep, in the kernel's "
+        grep -E "^rank 8 on h3: ${PYTHON##*/} in uninterruptible sleep for [0-9]+ s, in the kernel's " <<< "$output"
 }
 
 # Breaks when one of these ways to stand still is not told from the others.

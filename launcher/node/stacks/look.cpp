@@ -8,12 +8,15 @@
 #include <utility>
 #include <vector>
 
+#include "node/bundle/bundle.hpp"
 #include "node/node_name.hpp"
 #include "node/stacks/armed_python.hpp"
 #include "node/stacks/bridge_state.hpp"
 #include "node/stacks/job_processes.hpp"
 #include "node/stacks/kernel_threads.hpp"
 #include "node/stacks/native/native_stacks.hpp"
+#include "node/stacks/proc_text.hpp"
+#include "node/usage/processes.hpp"
 #include "visit/stacks/python_dump.hpp"
 
 namespace batchai::node {
@@ -61,19 +64,23 @@ void look_again(const std::map<pid_t, BridgeLook>& bridges,
     }
 }
 
-// What sleeps in the kernel or is stopped cannot be stopped, and the kernel's view says enough.
-bool can_be_stopped(const visit::JobProcess& process) {
-    return std::none_of(
-        process.kernel.begin(), process.kernel.end(), [&](const visit::KernelThread& thread) {
-            return thread.id == process.process && thread.state != "R" && thread.state != "S";
-        });
+// What sleeps in the kernel or is stopped cannot be stopped, and the kernel's view says enough. A
+// job can ask to be left alone.
+bool may_be_stopped(const visit::JobProcess& process, bool is_asked_for) {
+    const auto is_still = [&](const visit::KernelThread& thread) {
+        return thread.id == process.process && thread.state != "R" && thread.state != "S";
+    };
+    if (std::any_of(process.kernel.begin(), process.kernel.end(), is_still)) return false;
+    const std::string environment = proc_text(process.process, "environ");
+    return is_asked_for || variable_in(environment, stacks_variable).value_or("") != "0";
 }
 
 void add_native_stacks(const StacksQuestion& question, SeenProcesses& processes) {
     std::vector<NativeQuestion> questions;
     for (const auto& [number, seen] : processes) {
         const visit::JobProcess& process = seen.process;
-        if ((!process.python.empty() && !question.native) || !can_be_stopped(process)) continue;
+        if (!process.python.empty() && !question.native) continue;
+        if (!may_be_stopped(process, question.native)) continue;
         NativeQuestion& one = questions.emplace_back();
         one.process = number;
         one.threads = {number};

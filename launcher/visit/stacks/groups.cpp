@@ -51,11 +51,11 @@ std::string place_of(const StackFrame& frame) {
     return fmt::format("at {}{} in {}()", file, line, frame.function);
 }
 
-// What a thread of C or C++ does, by its innermost place in the program itself; empty if the
-// program does not tell its functions.
+// What a thread of C or C++ does, by its innermost place in the user's own code: in the program, or
+// in a library with lines. Empty if the program does not tell its functions.
 std::string native_place(const std::vector<StackFrame>& frames) {
     const auto own = std::find_if(frames.begin(), frames.end(), [](const StackFrame& frame) {
-        return frame.library.empty() && !frame.function.empty();
+        return (frame.library.empty() || frame.line > 0) && !frame.function.empty();
     });
     if (own == frames.end()) return {};
     if (own == frames.begin()) return place_of(*own);
@@ -73,11 +73,13 @@ std::string in_kernel(const KernelThread& thread) {
     return text;
 }
 
+constexpr std::string_view uninterruptible = "in uninterruptible sleep";
+
 // What is unusual about the state of a main thread.
 std::string state_text(const KernelThread& thread) {
     switch (thread.state.empty() ? '?' : thread.state.front()) {
         case 'D':
-            return "in uninterruptible sleep" + in_kernel(thread);
+            return std::string(uninterruptible) + in_kernel(thread);
         case 'T':
             return "stopped by a signal";
         case 't':
@@ -138,6 +140,30 @@ std::string name_of(const JobProcess& process) {
     return std::string(base_name(first));
 }
 
+// Python code by which ranks talk to each other. What they wait in is the innermost of it.
+constexpr std::array<std::string_view, 4> folders_of_communication{
+    "/mpi_bridge/", "/horovod/", "/torch/distributed/", "/mpi4py/"};
+// Functions of C for the same, and those of Fortran, which are in a library.
+constexpr std::array<std::string_view, 4> calls_of_communication{"MPI_", "PMPI_", "mpib_", "nccl"};
+constexpr std::array<std::string_view, 2> calls_from_fortran{"mpi_", "pmpi_"};
+
+bool is_call_of_communication(const StackFrame& frame) {
+    const auto begins_it = [&](std::string_view prefix) {
+        return frame.function.starts_with(prefix);
+    };
+    return std::any_of(calls_of_communication.begin(), calls_of_communication.end(), begins_it) ||
+           (!frame.library.empty() &&
+            std::any_of(calls_from_fortran.begin(), calls_from_fortran.end(), begins_it));
+}
+
+bool talks_to_others(const std::vector<StackFrame>& python, const std::vector<StackFrame>& native) {
+    if (python.empty()) return std::any_of(native.begin(), native.end(), is_call_of_communication);
+    return std::any_of(folders_of_communication.begin(), folders_of_communication.end(),
+                       [&](std::string_view folder) {
+                           return python.front().file.find(folder) != std::string::npos;
+                       });
+}
+
 class Grouping {
   public:
     Grouping(std::string step_of_ranks, std::optional<int> rank)
@@ -158,9 +184,8 @@ class Grouping {
                     joined(joined(std::move(where), state_text(main)), sleeping_threads(process));
             else if (!thread.name.empty())
                 where += fmt::format(" (thread {})", thread.name);
-            StackGroup& group = group_for(node, process, thread.main ? role : StackRole::thread,
-                                          std::move(where), thread.frames);
-            if (group.native.empty()) group.native = native_frames(process, thread.id);
+            group_for(node, process, thread.main ? role : StackRole::thread, std::move(where),
+                      thread.frames, native_frames(process, thread.id));
         }
         add_other_threads(node, process);
     }
@@ -187,33 +212,40 @@ class Grouping {
         const std::vector<StackFrame> native = native_frames(process, process.process);
         std::string where = state_text(main);
         // Where a Python is that tells nothing, the functions of its interpreter do not say either.
-        if (where.empty() && !name.starts_with("python")) where = native_place(native);
+        const bool is_python = name.starts_with("python");
+        if (where.empty() && !is_python) where = native_place(native);
         if (where.empty() || !state_text(main).empty())
             where =
                 fmt::format("{} {}", name, where.empty() ? where_in_kernel(process, main) : where);
-        StackGroup& group =
-            group_for(node, process, role, joined(std::move(where), sleeping_threads(process)), {});
-        if (group.native.empty()) group.native = native;
+        StackGroup& group = group_for(
+            node, process, role, joined(std::move(where), sleeping_threads(process)), {}, native);
+        group.is_unknown = (native.empty() || is_python) && state_text(main).empty();
         if (main.asleep) group.asleep = std::max(group.asleep.value_or(0), *main.asleep);
     }
 
     // Those that run no Python, of which there are stacks only if somebody has asked for them.
     void add_other_threads(const std::string& node, const JobProcess& process) {
         for (const ThreadStack& thread : process.native) {
-            if (thread.main || stack_of(process.python, thread.id) != nullptr) continue;
+            if (thread.main || thread.frames.empty() ||
+                stack_of(process.python, thread.id) != nullptr)
+                continue;
             std::string where = native_place(thread.frames);
-            if (where.empty() && !thread.frames.empty())
-                where = fmt::format("in {}()", thread.frames.front().function);
-            StackGroup& group = group_for(node, process, StackRole::thread,
-                                          fmt::format("{} (thread {})", where, thread.name), {});
-            if (group.native.empty()) group.native = thread.frames;
+            const StackFrame& innermost = thread.frames.front();
+            if (where.empty())
+                where = innermost.function.empty() ? fmt::format("in {}", base_name(innermost.file))
+                                                   : fmt::format("in {}()", innermost.function);
+            group_for(node, process, StackRole::thread,
+                      fmt::format("{} (thread {})", where, thread.name), {}, thread.frames);
         }
     }
 
     StackGroup& group_for(const std::string& node, const JobProcess& process, StackRole role,
-                          std::string where, const std::vector<StackFrame>& frames) {
+                          std::string where, const std::vector<StackFrame>& frames,
+                          const std::vector<StackFrame>& native) {
         std::string step = process.step == step_of_ranks_ ? std::string() : process.step;
-        std::string key = fmt::format("{} {} {}", static_cast<int>(role), step, where);
+        // Ranks at one line of the program may be at different ones of a library.
+        const bool talks = talks_to_others(frames, native);
+        std::string key = fmt::format("{} {} {} {}", static_cast<int>(role), step, where, talks);
         for (const StackFrame& frame : frames)
             key += fmt::format("\n{}:{}:{}", frame.file, frame.line, frame.function);
         StackGroup& group = groups_[key];
@@ -221,6 +253,8 @@ class Grouping {
         group.step = std::move(step);
         group.where = std::move(where);
         group.frames = frames;
+        group.is_in_communication = talks;
+        if (group.native.empty()) group.native = native;
         group.members.push_back({.rank = process.rank, .node = node, .process = process.process});
         return group;
     }
@@ -302,9 +336,11 @@ std::string who(const StackGroup& group) {
 }  // namespace
 
 std::string headline(const StackGroup& group) {
-    std::string text = fmt::format("{}: {}", who(group), group.where);
-    if (group.asleep) text += fmt::format(" (for {} s)", *group.asleep);
-    return text;
+    std::string where = group.where;
+    const std::size_t asleep = where.find(uninterruptible);
+    if (group.asleep && asleep != std::string::npos)
+        where.insert(asleep + uninterruptible.size(), fmt::format(" for {} s", *group.asleep));
+    return fmt::format("{}: {}", who(group), where);
 }
 
 namespace {

@@ -48,6 +48,9 @@ struct StackGroup {
     std::vector<StackFrame> native;
     // Of the member that has been in uninterruptible sleep for longest; none: nobody is.
     std::optional<int> asleep;  // seconds
+    // Where its members are is told by the kernel only, although others tell more.
+    bool is_unknown = false;
+    bool is_in_communication = false;  // in a call in which ranks wait for each other
 
     static constexpr auto fields(auto field) {
         return std::tuple{

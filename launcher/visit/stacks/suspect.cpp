@@ -2,13 +2,10 @@
 #include "visit/stacks/suspect.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
-#include <string_view>
 
 #include <fmt/format.h>
 
-#include "base/text.hpp"
 #include "visit/stacks/bridges.hpp"
 
 namespace batchai::visit {
@@ -67,28 +64,6 @@ std::optional<Suspect> if_on_one_node(const std::vector<const StackGroup*>& othe
                    .where = others.front()->where};
 }
 
-// Python code by which ranks talk to each other. What they wait in is the innermost of it.
-constexpr std::array<std::string_view, 4> folders_of_communication{
-    "/mpi_bridge/", "/horovod/", "/torch/distributed/", "/mpi4py/"};
-
-// Functions of C and Fortran for the same, in small letters.
-constexpr std::array<std::string_view, 4> names_of_communication{"mpi_", "pmpi_", "mpib_", "nccl"};
-
-bool is_call_of_communication(const StackFrame& frame) {
-    const std::string name = base::lower(frame.function);
-    return std::any_of(names_of_communication.begin(), names_of_communication.end(),
-                       [&](std::string_view prefix) { return name.starts_with(prefix); });
-}
-
-bool is_in_communication(const StackGroup& group) {
-    if (group.frames.empty())
-        return std::any_of(group.native.begin(), group.native.end(), is_call_of_communication);
-    return std::any_of(folders_of_communication.begin(), folders_of_communication.end(),
-                       [&](std::string_view folder) {
-                           return group.frames.front().file.find(folder) != std::string::npos;
-                       });
-}
-
 // Those that are not in a call in which the others wait for them.
 std::optional<Suspect> of_communication(const std::vector<StackGroup>& groups) {
     std::vector<const StackGroup*> waiting;
@@ -96,8 +71,9 @@ std::optional<Suspect> of_communication(const std::vector<StackGroup>& groups) {
     for (const StackGroup& group : groups) {
         if (!is_of_ranks(group)) continue;
         // Where it is cannot be told, so it may be in such a call, too.
-        if (group.frames.empty() && group.native.empty()) return std::nullopt;
-        (is_in_communication(group) ? waiting : others).push_back(&group);
+        const bool says_nothing = group.frames.empty() && group.native.empty();
+        if (group.is_unknown || says_nothing) return std::nullopt;
+        (group.is_in_communication ? waiting : others).push_back(&group);
     }
     return if_on_one_node(others, waiting);
 }
@@ -106,11 +82,16 @@ std::optional<Suspect> of_communication(const std::vector<StackGroup>& groups) {
 std::optional<Suspect> of_groups(const std::vector<StackGroup>& groups) {
     std::size_t ranks = 0;
     const StackGroup* most = nullptr;
+    std::size_t known = 0;
+    std::size_t unknown = 0;
     for (const StackGroup& group : groups) {
         if (!is_of_ranks(group)) continue;
+        ++(group.is_unknown ? unknown : known);
         ranks += group.members.size();
         if (most == nullptr || group.members.size() > most->members.size()) most = &group;
     }
+    // A rank that only the kernel tells of may be where the others are.
+    if (known > 0 && unknown > 0) return std::nullopt;
     if (most == nullptr || 2 * most->members.size() <= ranks) return std::nullopt;
     std::vector<const StackGroup*> others;
     for (const StackGroup& group : groups) {

@@ -3,23 +3,28 @@
 #include "node/stacks/native/native_stacks.hpp"
 
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.hpp"
 #include "node/stacks/kernel_threads.hpp"
+#include "node/stacks/native/function_names.hpp"
 
 // Seen from elsewhere, so that they keep their names.
-[[gnu::noinline]] void wait_in_a_test() {
+[[gnu::noinline]] void wait_in_a_test(const std::function<void()>& is_ready) {
+    is_ready();
     for (;;)
         pause();
 }
@@ -43,7 +48,7 @@ class OtherProcess {
         if (pipe(ready.data()) != 0) abort();
         child_ = fork();
         if (child_ == 0) {
-            (void)!write(ready[1], "r", 1);
+            ready_ = ready[1];
             work();
             _exit(0);
         }
@@ -64,7 +69,11 @@ class OtherProcess {
         return batchai::base::read_file(fmt::format("/proc/{}/status", child_)).value_or("");
     }
 
+    // The child has come to what it is to do.
+    static void is_ready() { (void)!write(ready_, "r", 1); }
+
   private:
+    static inline int ready_ = -1;
     pid_t child_;
 };
 
@@ -76,7 +85,7 @@ auto has_function(const std::string& name) {
 TEST(NativeStacks, AreThoseOfTheProgramWhichGoesOn) {
     const OtherProcess child([] {
         signal(SIGUSR1, [](int /*number*/) { _exit(7); });
-        wait_in_a_test();
+        wait_in_a_test(OtherProcess::is_ready);
     });
     for (int i = 0; i < 3; ++i) {
         auto answers = native_stacks({{child.id(), {child.id()}}}, longest);
@@ -93,38 +102,86 @@ TEST(NativeStacks, AreThoseOfTheProgramWhichGoesOn) {
 
 TEST(NativeStacks, AreThoseOfEachThread) {
     const OtherProcess child([] {
-        std::thread([] { wait_in_a_test(); }).detach();
+        std::thread([] { wait_in_a_test(OtherProcess::is_ready); }).detach();
         for (volatile bool spin = true; spin;) {
         }
     });
-    std::vector<pid_t> threads;
-    while (threads.size() < 2)
-        threads = threads_of(child.id());
-    const auto waits = [&] {
-        auto answers = native_stacks({{child.id(), threads}}, longest);
-        EXPECT_EQ(answers[child.id()].stacks.size(), 2U) << answers[child.id()].why;
-        const auto& frames = answers[child.id()].stacks[threads[1]];
-        return std::any_of(frames.begin(), frames.end(), [](const StackFrame& frame) {
-            return frame.function == "wait_in_a_test";
-        });
-    };
-    while (!waits() && !HasFailure()) {
-    }
+    auto threads = threads_of(child.id());
+    ASSERT_EQ(threads.size(), 2U);
+    // The main thread is the first one of a question, whatever the number of the other one is.
+    if (threads[0] != child.id()) std::swap(threads[0], threads[1]);
+    auto answers = native_stacks({{child.id(), threads}}, longest);
+    EXPECT_EQ(answers[child.id()].stacks.size(), 2U) << answers[child.id()].why;
+    EXPECT_THAT(answers[child.id()].stacks[threads[1]], has_function("wait_in_a_test"));
 }
 
 TEST(NativeStacks, AreMissingWithAReason) {
     pid_t gone = 0;
     {
-        gone = OtherProcess([] {}).id();
+        gone = OtherProcess([] { OtherProcess::is_ready(); }).id();
     }
     auto answers = native_stacks({{gone, {gone}}}, longest);
     EXPECT_NE(answers[gone].why, "");
     EXPECT_THAT(answers[gone].stacks, IsEmpty());
     EXPECT_THAT(native_stacks({}, longest), IsEmpty());
-    const OtherProcess child(wait_in_a_test);
-    EXPECT_THAT(native_stacks({{child.id(), {child.id()}}}, std::chrono::milliseconds(0)),
-                IsEmpty());
-    EXPECT_THAT(child.status(), testing::Not(HasSubstr("State:\tT")));
+    const OtherProcess child([] { wait_in_a_test(OtherProcess::is_ready); });
+    answers = native_stacks({{child.id(), {child.id()}}}, std::chrono::milliseconds(0));
+    EXPECT_EQ(answers[child.id()].why, "there was not enough time");
+}
+
+// Breaks when a process that somebody has stopped goes on, or one that is stopped is waited for.
+TEST(NativeStacks, LeaveAStoppedProcessAlone) {
+    const OtherProcess child([] { wait_in_a_test(OtherProcess::is_ready); });
+    kill(child.id(), SIGSTOP);
+    siginfo_t stopped{};
+    ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child.id()), &stopped, WSTOPPED), 0);
+    auto answers = native_stacks({{child.id(), {child.id()}}}, longest);
+    EXPECT_EQ(answers[child.id()].why, "it cannot be stopped now");
+    EXPECT_THAT(child.status(), HasSubstr("State:\tT (stopped)"));
+    EXPECT_THAT(child.status(), HasSubstr("TracerPid:\t0\n"));
+}
+
+// Breaks when a signal that comes while the thread is stopped is lost.
+TEST(NativeStacks, LoseNoSignals) {
+    static std::atomic<int>* const count = static_cast<std::atomic<int>*>(
+        mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+             -1, 0));
+    const OtherProcess child([] {
+        signal(SIGRTMIN, [](int /*number*/) { ++*count; });
+        wait_in_a_test(OtherProcess::is_ready);
+    });
+    std::atomic<bool> ends = false;
+    int sent = 0;
+    std::thread sender([&] {
+        while (!ends) {
+            if (kill(child.id(), SIGRTMIN) == 0) ++sent;
+            std::this_thread::sleep_for(std::chrono::microseconds(300));
+        }
+    });
+    for (int i = 0; i < 30; ++i)
+        static_cast<void>(native_stacks({{child.id(), {child.id()}}}, longest));
+    ends = true;
+    sender.join();
+    while (*count < sent && child.status().find("State:\tZ") == std::string::npos)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_EQ(*count, sent);
+}
+
+TEST(FunctionNames, AreThoseOfPeople) {
+    using batchai::node::readable_function;
+    using batchai::node::without_arguments;
+    EXPECT_EQ(readable_function("f"), "f");
+    EXPECT_EQ(readable_function("PMPI_Allreduce"), "MPI_Allreduce");
+    EXPECT_EQ(readable_function("_ZN2ns4loadEi"), "ns::load");
+    EXPECT_EQ(readable_function("_Znonsense"), "_Znonsense");
+    EXPECT_EQ(without_arguments("Solver<double>::step(int)"), "Solver::step");
+    EXPECT_EQ(without_arguments("ns::(anonymous namespace)::load()"), "ns::load");
+    EXPECT_EQ(without_arguments("(anonymous namespace)::f(int)"), "f");
+    EXPECT_EQ(without_arguments("std::vector<int> make<std::pair<int, int>>()"), "make");
+    EXPECT_EQ(without_arguments("F::operator()(int) const"), "F::operator()");
+    EXPECT_EQ(without_arguments("ns::operator<<(std::ostream&, int)"), "ns::operator<<");
+    EXPECT_EQ(without_arguments("S::operator<(S const&) const"), "S::operator<");
+    EXPECT_EQ(without_arguments("plain"), "plain");
 }
 
 }  // namespace

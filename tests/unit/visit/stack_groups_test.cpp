@@ -120,6 +120,22 @@ TEST(StackGroups, NamesTheCallOfAProgramInC) {
                 HasSubstr("rank 3 on n1: at solver in spin()\n    /opt/app/solver in spin\n"));
 }
 
+// Breaks when ranks of a program whose code is in a library are all at the one line of its main().
+TEST(StackGroups, TellsRanksInACallOfMpiFromThoseInALibraryOfTheProgram) {
+    const StackFrame main{"src/main.c", 5, "main", {}};
+    const StackFrame run{"/opt/app/libsolver.so", 0, "run", "libsolver.so"};
+    const StackFrame call{"/opt/mpi/libmpi.so.40", 0, "MPI_Allreduce", "libmpi.so.40"};
+    const auto groups =
+        stack_groups({{"n1", {solver(0, {call, run, main}), solver(1, {run, main})}}});
+    ASSERT_EQ(groups.size(), 2U);
+    EXPECT_TRUE(groups[0].is_in_communication);
+    EXPECT_FALSE(groups[1].is_in_communication);
+    // With lines, the library is the user's own.
+    const StackFrame load{"src/in.c", 9, "load", "libsolver.so"};
+    EXPECT_THAT(text_of({{"n1", {solver(0, {load, run, main})}}}),
+                HasSubstr("rank 0 on n1: at in.c:9 in load()\n"));
+}
+
 TEST(StackGroups, SaysTheKernelsViewOfAProgramThatTellsNoFunctions) {
     JobProcess stripped =
         solver(0, {{"/lib/libc.so.6", 0, "read", "libc.so.6"}, {"/a/s", 0, {}, {}}});
@@ -140,7 +156,7 @@ TEST(StackGroups, SaysForHowLongTheyHaveBeenAsleep) {
     nodes[0].processes[0].kernel[0].asleep = 3;
     nodes[0].processes[1].kernel[0].asleep = 214;
     EXPECT_THAT(text_of(nodes),
-                HasSubstr("ranks 0-1 on n1: python3 in uninterruptible sleep (for 214 s)\n"));
+                HasSubstr("ranks 0-1 on n1: python3 in uninterruptible sleep for 214 s\n"));
 }
 
 // Breaks when a data loader's worker, or a thread of its own, is taken for a rank.

@@ -94,6 +94,22 @@ TEST(Suspect, IsTheOneOfAProgramInCThatIsNotInACallOfMpi) {
     }
 }
 
+// Breaks when a node without libdw is blamed, whose ranks may be where all others are.
+TEST(Suspect, IsNobodyIfSomeStacksAreMissing) {
+    JobProcess silent = native_rank(2, "");
+    silent.native.clear();
+    silent.no_native = "there is no libdw";
+    EXPECT_EQ(suspect_of({{"n1", {native_rank(0, "MPI_Barrier"), native_rank(1, "MPI_Barrier")}},
+                          {"n2", {silent}}}),
+              std::nullopt);
+    // A Python that cannot say where it is may be in a call, too.
+    JobProcess python = native_rank(2, "futex_wait");
+    python.program = "python3 -I train.py";
+    EXPECT_EQ(suspect_of({{"n1", {native_rank(0, "MPI_Barrier"), native_rank(1, "MPI_Barrier")}},
+                          {"n2", {python}}}),
+              std::nullopt);
+}
+
 TEST(Suspect, IsNobodyWhomTheStacksDoNotSingleOut) {
     EXPECT_FALSE(suspect_of({}));
     EXPECT_FALSE(suspect_of({{"n1", {rank(0, "meet")}}}));

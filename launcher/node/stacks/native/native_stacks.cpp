@@ -50,7 +50,7 @@ base::Result<void> walk(const libdw::Functions& functions, const NativeQuestion&
     for (const pid_t thread : question.threads) {
         auto frames = walker.frames_of(thread);
         if (!frames) {
-            dump.why = frames.error().what;
+            if (dump.why.empty()) dump.why = frames.error().what;
             continue;
         }
         dump.stacks.push_back({.thread = thread, .frames = std::move(*frames)});
@@ -58,9 +58,22 @@ base::Result<void> walk(const libdw::Functions& functions, const NativeQuestion&
     return {};
 }
 
+// There may be no time for all threads of all processes.
+std::vector<NativeQuestion> main_threads_first(const std::vector<NativeQuestion>& questions) {
+    std::vector<NativeQuestion> out;
+    for (const NativeQuestion& one : questions)
+        out.push_back({.process = one.process, .threads = {one.threads.front()}});
+    for (const NativeQuestion& one : questions) {
+        if (one.threads.size() > 1)
+            out.push_back(
+                {.process = one.process, .threads = {one.threads.begin() + 1, one.threads.end()}});
+    }
+    return out;
+}
+
 int write_dumps(const std::vector<NativeQuestion>& questions, int output) {
     const auto functions = libdw::load();
-    for (const NativeQuestion& question : questions) {
+    for (const NativeQuestion& question : main_threads_first(questions)) {
         Dump dump{.process = question.process, .stacks = {}, .why = {}};
         if (!functions)
             dump.why = functions.error().what;
@@ -75,7 +88,7 @@ void take(std::string_view text, std::map<pid_t, NativeAnswer>& answers) {
     auto dump = base::from_record<Dump>(text, schema);
     if (!dump) return;
     NativeAnswer& answer = answers[dump->process];
-    answer.why = std::move(dump->why);
+    if (answer.why.empty()) answer.why = std::move(dump->why);
     for (auto& [thread, frames] : dump->stacks)
         answer.stacks[thread] = std::move(frames);
 }
@@ -102,7 +115,7 @@ std::map<pid_t, NativeAnswer> native_stacks(const std::vector<NativeQuestion>& q
         if (count <= 0) break;
         if (!base::drain(pipe->read_end.get(), text)) break;
     }
-    // What it has stopped goes on when it ends.
+    // A thread that it has stopped goes on when it ends.
     if (!child->ended_by(std::min(deadline, Clock::now() + std::chrono::milliseconds(100)))) {
         child->signal(SIGKILL);
         child->release();
@@ -111,6 +124,10 @@ std::map<pid_t, NativeAnswer> native_stacks(const std::vector<NativeQuestion>& q
          end = text.find(after_record)) {
         take(std::string_view(text).substr(0, end), answers);
         text.erase(0, end + 1);
+    }
+    for (const NativeQuestion& question : questions) {
+        if (!answers.contains(question.process))
+            answers[question.process].why = "there was not enough time";
     }
     return answers;
 }

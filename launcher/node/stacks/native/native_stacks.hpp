@@ -22,10 +22,10 @@ struct NativeAnswer {
     std::string why;                                         // there is none of some thread
 };
 
-// Returns the stacks of C and C++ of threads of this user's processes. Each thread is stopped for
-// some milliseconds. All of it takes at most about `longest`; processes that were not reached until
-// then have no answer. A child of this process does it, because a file of the program may be on a
-// file server that does not answer.
+// Returns the stacks of C and C++ of threads of this user's processes, the first one of each being
+// its main thread. A thread is stopped while its registers and its stack are copied. All of it
+// takes at most about `longest`, and the main threads come first. A child of this process does it,
+// because a file of the program may be on a file server that does not answer.
 [[nodiscard]] std::map<pid_t, NativeAnswer> native_stacks(
     const std::vector<NativeQuestion>& questions, std::chrono::milliseconds longest);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "node/stacks/native/stack_walker.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -10,7 +11,6 @@
 #include <system_error>
 #include <utility>
 
-#include <cxxabi.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -18,6 +18,7 @@
 
 #include "base/beneath.hpp"
 #include "base/utf8.hpp"
+#include "node/stacks/native/function_names.hpp"
 
 namespace batchai::node {
 
@@ -25,14 +26,22 @@ namespace {
 
 constexpr std::size_t most_frames = 100;
 
-// What the system has installed is nobody's own code, and has no lines of source.
-constexpr std::array<std::string_view, 4> folders_of_system{"/usr/", "/lib/", "/lib64/", "["};
-
+// What the system has installed is nobody's own code. What is below /usr/local may be.
 bool is_of_system(std::string_view path) {
-    for (const std::string_view folder : folders_of_system) {
-        if (path.starts_with(folder)) return true;
-    }
-    return false;
+    constexpr std::array<std::string_view, 4> folders{"/usr/", "/lib/", "/lib64/", "["};
+    return !path.starts_with("/usr/local/") &&
+           std::any_of(folders.begin(), folders.end(),
+                       [&](std::string_view folder) { return path.starts_with(folder); });
+}
+
+// A line of a header is that of a function that the compiler has put into another one.
+bool is_of_others(std::string_view source) {
+    return source.starts_with("/usr/include/") || source.find("/include/c++/") != source.npos;
+}
+
+bool is_regular(int descriptor) {
+    struct stat status {};
+    return descriptor >= 0 && fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
 }
 
 // Opens a regular file. A device must not even be opened.
@@ -40,22 +49,8 @@ int open_regular(int root, std::string_view path) {
     if (!path.starts_with('/')) return -1;
     const auto place = base::open_beneath(root, std::string(path.substr(1)), O_PATH | O_CLOEXEC, 0,
                                           base::Links::as_root);
-    struct stat status {};
-    if (!place.valid() || fstat(place.get(), &status) != 0 || !S_ISREG(status.st_mode)) return -1;
+    if (!is_regular(place.get())) return -1;
     return ::open(fmt::format("/proc/self/fd/{}", place.get()).c_str(), O_RDONLY | O_CLOEXEC);
-}
-
-std::string readable(const char* name) {
-    int status = 0;
-    const std::unique_ptr<char, decltype(&std::free)> text(
-        abi::__cxa_demangle(name, nullptr, nullptr, &status), &std::free);
-    std::string whole = base::printable_line(text ? text.get() : name);
-    // A function of MPI has two names, of which this one is for tools that measure it.
-    if (whole.starts_with("PMPI_")) whole.erase(0, 1);
-    // "ns::f<T>(int)" is "ns::f": headlines and groups add "()" themselves.
-    const std::size_t arguments = whole.find_first_of("(<");
-    if (text && arguments != std::string::npos && arguments > 0) whole.resize(arguments);
-    return whole;
 }
 
 }  // namespace
@@ -69,7 +64,11 @@ struct StackWalker::Callbacks {
         const std::string_view path = name;
         if (path.starts_with("[vdso"))
             return opening->functions->find_elf(module, user, name, base, file, elf);
-        const int descriptor = open_regular(opening->root.get(), path);
+        // The program may have been replaced or removed since it was started.
+        const int descriptor =
+            path == opening->program
+                ? ::open(fmt::format("/proc/{}/exe", opening->id).c_str(), O_RDONLY | O_CLOEXEC)
+                : open_regular(opening->root.get(), path);
         if (descriptor >= 0) *file = strdup(name);
         return descriptor;
     }
@@ -88,12 +87,16 @@ struct StackWalker::Callbacks {
     }
     static bool read_memory(libdw::Session*, libdw::Word address, libdw::Word* into,
                             void* process) {
-        const int memory = static_cast<const Process*>(process)->memory.get();
-        return pread(memory, into, sizeof *into, static_cast<off_t>(address)) == sizeof *into;
+        const ThreadCopy& copy = *static_cast<const Process*>(process)->thread;
+        if (address < copy.stack_begin) return false;
+        const std::uint64_t offset = address - copy.stack_begin;
+        if (offset > copy.stack.size() || copy.stack.size() - offset < sizeof *into) return false;
+        std::memcpy(into, copy.stack.data() + offset, sizeof *into);
+        return true;
     }
     static bool set_registers(libdw::Thread* thread, void* of_process) {
         const auto& process = *static_cast<const Process*>(of_process);
-        const ThreadRegisters& registers = *process.registers;
+        const ThreadRegisters& registers = process.thread->registers;
         process.functions->thread_program_counter(thread, registers.program_counter);
         return process.functions->thread_registers(
             thread, 0, static_cast<unsigned int>(registers.values.size()), registers.values.data());
@@ -134,8 +137,7 @@ base::Result<StackWalker> StackWalker::open(const libdw::Functions& functions, p
     const std::string place = fmt::format("/proc/{}/", process);
     known->memory.reset(::open((place + "mem").c_str(), O_RDONLY | O_CLOEXEC));
     known->root.reset(::open((place + "root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (!known->memory.valid() || !known->root.valid())
-        return base::fail("the kernel does not show its memory");
+    if (!known->memory.valid() || !known->root.valid()) return base::fail(why_not_allowed());
     std::error_code error;
     known->program = std::filesystem::read_symlink(place + "exe", error).string();
     Callbacks::opening = known.get();
@@ -160,13 +162,11 @@ StackWalker::StackWalker(StackWalker&& other) noexcept
 base::Result<std::vector<visit::StackFrame>> StackWalker::frames_of(pid_t thread) {
     Callbacks::opening = process_.get();
     Callbacks::Walk walk{.functions = process_->functions, .addresses = {}};
-    {
-        const auto stopped = TRY(StoppedThread::stop(thread));
-        const auto registers = TRY(stopped.registers());
-        process_->registers = &registers;
-        process_->functions->thread_frames(session_, thread, Callbacks::add_frame, &walk);
-        process_->registers = nullptr;
-    }
+    const ThreadCopy copy = TRY(copy_thread(thread, process_->memory.get()));
+    process_->thread = &copy;
+    process_->functions->thread_frames(session_, thread, Callbacks::add_frame, &walk);
+    process_->thread = nullptr;
+    if (walk.addresses.empty()) return base::fail("its stack cannot be walked");
     std::vector<visit::StackFrame> frames;
     for (const libdw::Word address : walk.addresses) {
         frames.push_back(frame_at(address));
@@ -188,13 +188,16 @@ visit::StackFrame StackWalker::frame_at(libdw::Word address) const {
     if (path != process_->program)
         frame.library = base::printable_line(path.substr(path.rfind('/') + 1));
     if (const char* const function = functions.function_at(module, address))
-        frame.function = readable(function);
-    if (is_of_system(path)) return frame;
+        frame.function = readable_function(function);
+    if (is_of_system(path) && path != process_->program) return frame;
     libdw::Line* const line = functions.line_at(module, address);
     if (line == nullptr) return frame;
+    int number = 0;
     const char* const source =
-        functions.line_info(line, nullptr, &frame.line, nullptr, nullptr, nullptr);
-    if (source != nullptr) frame.file = base::printable_line(source);
+        functions.line_info(line, nullptr, &number, nullptr, nullptr, nullptr);
+    if (source == nullptr || is_of_others(source)) return frame;
+    frame.file = base::printable_line(source);
+    frame.line = number;
     return frame;
 }
 

@@ -16,9 +16,9 @@
 
 namespace batchai::node {
 
-// Walks the stacks of one process by libdw: the memory is read while a thread is stopped, and the
-// names are those of the program's and the libraries' own files, which may be in a container.
-// Nothing else is loaded, in particular no separate debug information.
+// Walks the stacks of one process by libdw, from copies, so that nobody is stopped while files are
+// read. The names are those of the program's and the libraries' own files, which may be in a
+// container. Nothing else is loaded, in particular no separate debug information.
 class StackWalker {
   public:
     [[nodiscard]] static base::Result<StackWalker> open(const libdw::Functions& functions,
@@ -29,7 +29,7 @@ class StackWalker {
     StackWalker& operator=(const StackWalker&) = delete;
     StackWalker& operator=(StackWalker&&) = delete;
 
-    // Stops the thread for that long. Returns the frames, the innermost first.
+    // Returns the frames, the innermost first.
     [[nodiscard]] base::Result<std::vector<visit::StackFrame>> frames_of(pid_t thread);
 
   private:
@@ -38,8 +38,8 @@ class StackWalker {
         pid_t id = 0;
         base::FileDescriptor memory;
         base::FileDescriptor root;
-        std::string program;                         // its path there
-        const ThreadRegisters* registers = nullptr;  // of the thread that is stopped
+        std::string program;                 // its path there
+        const ThreadCopy* thread = nullptr;  // that is walked
         const libdw::Functions* functions = nullptr;
     };
     struct Callbacks;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include <sys/types.h>
 
@@ -20,28 +21,24 @@ inline constexpr std::size_t dwarf_registers = 17;
 struct ThreadRegisters {
     std::array<std::uint64_t, dwarf_registers> values{};
     std::uint64_t program_counter = 0;
+    std::uint64_t stack_pointer = 0;
 };
 
-// A thread of another process that is stopped for a moment, so that its stack can be read. It gets
-// no signal for that. If this process ends meanwhile, the thread goes on. Move-only.
-class StoppedThread {
-  public:
-    // Fails if the kernel does not allow it, or if the thread does not stop at once, as in
-    // uninterruptible sleep.
-    [[nodiscard]] static base::Result<StoppedThread> stop(pid_t thread);
-    ~StoppedThread();
-    StoppedThread(StoppedThread&& other) noexcept;
-    StoppedThread(const StoppedThread&) = delete;
-    StoppedThread& operator=(const StoppedThread&) = delete;
-    StoppedThread& operator=(StoppedThread&&) = delete;
-
-    [[nodiscard]] base::Result<ThreadRegisters> registers() const;
-
-  private:
-    StoppedThread(pid_t thread, int signal) : thread_(thread), signal_(signal) {}
-
-    pid_t thread_;
-    int signal_;  // that it was about to get; 0: none
+// What a thread needs to have its stack walked while it runs on.
+struct ThreadCopy {
+    ThreadRegisters registers;
+    std::uint64_t stack_begin = 0;
+    std::vector<std::byte> stack;  // from that address on
 };
+
+// Copies the registers and the stack of a thread of another process, which is stopped meanwhile,
+// for some microseconds. It gets no signal for that, and one that it gets from elsewhere is not
+// lost. `memory` is the process's /proc/PID/mem. Fails if the kernel does not allow it, or if the
+// thread does not stop at once. Such a thread is let go as soon as it stops, at the latest when
+// this process ends.
+[[nodiscard]] base::Result<ThreadCopy> copy_thread(pid_t thread, int memory);
+
+// Why the kernel does not allow to look into a process, by errno.
+[[nodiscard]] const char* why_not_allowed();
 
 }  // namespace batchai::node
