@@ -62,7 +62,9 @@ std::string sentence_of(const Alarm& alarm) {
     if (!alarm.node.empty()) {
         const std::string who =
             alarm.rank ? fmt::format("rank {} on {}", *alarm.rank, alarm.node) : alarm.node;
-        text += fmt::format(", waiting for {}", who);
+        // An alarm about slow ranks names them: "rank 2 on h2 has needed …".
+        if (text.find(who + " ha") == std::string::npos)
+            text += fmt::format(", waiting for {}", who);
     }
     if (!alarm.where.empty()) text += ": " + alarm.where;
     return text;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iterator>
 #include <numeric>
 
 namespace batchai::record {
@@ -17,11 +16,11 @@ double seconds_between(base::Time from, base::Time to) {
     return std::chrono::duration<double>(to - from).count();
 }
 
-// A rank that has never waited takes part in no collectives.
-const RankUsage* waiting_rank(const UsageSample& sample, int rank) {
+// A rank that has never met the others takes part in no collectives.
+const RankUsage* meeting_rank(const UsageSample& sample, int rank) {
     const auto one = std::find_if(sample.ranks.begin(), sample.ranks.end(),
                                   [&](const RankUsage& each) { return each.rank == rank; });
-    return one != sample.ranks.end() && one->waited.value_or(0) > 0 ? &*one : nullptr;
+    return one != sample.ranks.end() && one->waited && one->meetings > 0 ? &*one : nullptr;
 }
 
 }  // namespace
@@ -32,7 +31,7 @@ std::optional<double> share_of_waiting(const std::vector<UsageSample>& samples, 
     double before = 0;
     std::optional<double> share;
     for (const UsageSample& sample : samples) {
-        const RankUsage* const one = waiting_rank(sample, rank);
+        const RankUsage* const one = meeting_rank(sample, rank);
         if (one == nullptr) continue;
         if (first == nullptr) {
             first = &sample;
@@ -52,6 +51,7 @@ std::vector<RankWait> waits_since_start(const std::vector<NodeUsage>& usage) {
         if (kind_of_usage(one.step) == "ranks") newest = std::max(newest, one.number);
     }
     std::vector<RankWait> waits;
+    std::vector<std::int64_t> meetings;
     for (const NodeUsage& one : usage) {
         if (one.number != newest || kind_of_usage(one.step) != "ranks") continue;
         // The last sample is taken when the ranks have ended, and no longer tells.
@@ -62,22 +62,29 @@ std::vector<RankWait> waits_since_start(const std::vector<NodeUsage>& usage) {
             });
         if (tells == one.samples.rend()) continue;
         const double seconds = seconds_between(one.head.start, tells->time);
-        const auto before = std::next(tells);
         for (const RankUsage& rank : tells->ranks) {
-            if (waiting_rank(*tells, rank.rank) == nullptr || seconds < least_seconds_of_run)
+            if (meeting_rank(*tells, rank.rank) == nullptr || seconds < least_seconds_of_run)
                 continue;
-            // One that only met the others at first takes no part either.
-            const RankUsage* const earlier =
-                before == one.samples.rend() ? nullptr : waiting_rank(*before, rank.rank);
-            if (earlier != nullptr && *rank.waited <= *earlier->waited) continue;
+            meetings.push_back(rank.meetings);
             waits.push_back({.rank = rank.rank,
                              .node = one.node,
                              .share = std::min(*rank.waited / seconds, 1.0)});
         }
     }
+    // One that only met the others at first, or now and then, is not one that they wait for.
+    const std::int64_t least = least_meetings(meetings);
+    std::size_t at = 0;
+    std::erase_if(waits, [&](const RankWait& /*wait*/) { return meetings[at++] < least; });
     std::sort(waits.begin(), waits.end(),
               [](const RankWait& a, const RankWait& b) { return a.rank < b.rank; });
     return waits;
+}
+
+std::int64_t least_meetings(std::vector<std::int64_t> meetings) {
+    if (meetings.empty()) return 0;
+    const auto middle = meetings.begin() + static_cast<std::ptrdiff_t>(meetings.size() / 2);
+    std::nth_element(meetings.begin(), middle, meetings.end());
+    return *middle / 2;
 }
 
 std::optional<std::size_t> awaited_one(const std::vector<double>& shares) {

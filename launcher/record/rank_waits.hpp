@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,9 +25,13 @@ struct RankWait {
                                                      int rank);
 
 // Returns the shares of the time from the ranks' newest start to the last sample that tells, sorted
-// by rank; nothing of the first half minute. A rank whose time no longer grows is left out: it may
-// take no part any more. Three samples of each step are enough.
+// by rank; nothing of the first half minute. A rank that has met the others much less often than
+// most is left out. Three samples of each step are enough.
 [[nodiscard]] std::vector<RankWait> waits_since_start(const std::vector<NodeUsage>& usage);
+
+// Returns how often a rank must have met the others to be compared with them: half as often as the
+// median has.
+[[nodiscard]] std::int64_t least_meetings(std::vector<std::int64_t> meetings);
 
 // Returns the place of the one for which the others wait: it waits for a tenth of the time less
 // than the median (a quarter, if there are two), and no other comes near to it.

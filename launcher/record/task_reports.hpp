@@ -96,10 +96,13 @@ struct GpuReport {
 struct LinkReport {
     std::string fault;  // empty: the node has exchanged data with all others, and it was right
     std::string peer;   // the task with which the fault was found; empty: with none
+    // In which round data did not come, whereupon the task has stopped; empty: in none.
+    std::string lost_in_round;
     std::string links;  // "PEER BYTES_PER_SECOND NANOSECONDS" of each, with a blank between
 
     static constexpr auto fields(auto field) {
         return std::tuple{field("fault", &LinkReport::fault), field("peer", &LinkReport::peer),
+                          field("lostInRound", &LinkReport::lost_in_round),
                           field("links", &LinkReport::links)};
     }
 };

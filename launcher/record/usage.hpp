@@ -24,9 +24,9 @@
 // sent) and what calls such as read() and write() have copied ("rw=", in live samples) are KiB. All
 // but memory, threads and the GPUs are sums since the step began. A number that is not known is
 // "-". A rank is its number, CPU time and memory, in live samples also its threads and its I/O, and
-// then how long it has waited in collectives, if it uses mpi_bridge; the number is left out if it
-// is one more than that of the rank before. A GPU ("g=") is its number, how busy it is in percent,
-// its memory, its power in watts, and how busy it was since the step began.
+// then how long and how often it has waited in collectives, if it uses mpi_bridge; the number is
+// left out if it is one more than that of the rank before. A GPU ("g=") is its number, how busy it
+// is in percent, its memory, its power in watts, and how busy it was since the step began.
 namespace batchai::record {
 
 // A variable of the job, from its file or the site's "environment": the seconds between two samples
@@ -45,6 +45,7 @@ struct RankUsage {
     // Seconds in collectives of mpi_bridge, if the rank uses it. Not in the last sample, for which
     // nobody can look into the rank any more.
     std::optional<double> waited{};
+    std::int64_t meetings = 0;  // how often it has waited, if at all
 
     bool operator==(const RankUsage&) const = default;
 };

@@ -67,7 +67,7 @@ std::string usage_line(const UsageSample& sample, const UsageHead& head, SampleD
             line += fmt::format(":{}:{}:{}", *rank.threads, in_units(rank.read.value_or(0), kibi),
                                 in_units(rank.written.value_or(0), kibi));
         // The rank that the others wait for may wait for some milliseconds in all.
-        if (rank.waited) line += fmt::format(":{:.3f}", *rank.waited);
+        if (rank.waited) line += fmt::format(":{:.3f}:{}", *rank.waited, rank.meetings);
     }
     before = " g=";
     for (const GpuUsage& gpu : sample.gpus) {
@@ -130,12 +130,16 @@ bool take_rank(std::string_view text, RankUsage& into, const RankUsage* before) 
     if (parts.size() < 3 || !take_seconds(parts[1], into.cpu_seconds) ||
         !take_units(parts[2], mebi, into.memory))
         return false;
-    if (parts.size() == 4) return take_seconds(parts[3], into.waited.emplace());
+    const auto take_waited = [&](std::size_t at) {
+        return take_seconds(parts[at], into.waited.emplace()) &&
+               take(parts[at + 1], into.meetings, std::numeric_limits<std::int64_t>::max());
+    };
+    if (parts.size() == 5) return take_waited(3);
     if (parts.size() < 6) return true;
     return take_number(parts[3], into.threads.emplace()) &&
            take_units(parts[4], kibi, into.read.emplace()) &&
            take_units(parts[5], kibi, into.written.emplace()) &&
-           (parts.size() < 7 || take_seconds(parts[6], into.waited.emplace()));
+           (parts.size() < 8 || take_waited(6));
 }
 
 bool take_gpu(std::string_view text, GpuUsage& into, const GpuUsage* /*before*/) {

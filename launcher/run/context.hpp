@@ -132,6 +132,11 @@ struct Context {
     // if there are too few.
     std::function<bool(const std::vector<std::string>&)> leave_out =
         [](const std::vector<std::string>&) { return false; };
+    // Returns why the ranks, if they were ended for it, would not start again without this node;
+    // empty: they would.
+    std::function<std::string(const std::string&)> why_not_without = [](const std::string&) {
+        return std::string("the job does not start again");
+    };
     base::FileDescriptor claim_of_logs;  // valid if their directory is in the job's temporary one
 
     [[nodiscard]] int attempt() const { return options.attempts_before + granted.restart + 1; }

@@ -60,9 +60,16 @@ struct alignas(64) WaitedTable {
     // wait.
     std::atomic<std::uint64_t> engine{0};
     std::atomic<std::uint64_t> calls{0};  // in blocking calls
+    // How often they have ended: a rank that comes last may wait for no time at all.
+    std::atomic<std::uint64_t> engine_ends{0};
+    std::atomic<std::uint64_t> call_ends{0};
 
     [[nodiscard]] std::uint64_t sum() const {
         return engine.load(std::memory_order_relaxed) + calls.load(std::memory_order_relaxed);
+    }
+    [[nodiscard]] std::uint64_t ends() const {
+        return engine_ends.load(std::memory_order_relaxed) +
+               call_ends.load(std::memory_order_relaxed);
     }
 };
 
@@ -70,7 +77,7 @@ struct VisibleLayout {
     static constexpr std::string_view file_name = "mpi_bridge-state";
     using Format = std::array<char, 16>;
     // Changes with the layout.
-    static constexpr Format this_format{"mpi_bridge 0.2"};
+    static constexpr Format this_format{"mpi_bridge 0.3"};
 
     Format format{this_format};
     std::atomic<std::int32_t> process{0};  // a child that C code has forked has its parent's file

@@ -30,8 +30,10 @@ using mpi_bridge::links::partner_in;
 using mpi_bridge::links::rounds_of;
 
 constexpr int usage_error = 2;
-constexpr double longest_wait = 10;  // seconds without any progress
-constexpr std::size_t first_bytes = 1UL << 20U;
+// Seconds: until all are there, some of them in containers, and then for a partner that is still
+// with its partner before.
+constexpr double longest_start = 60;
+constexpr double longest_wait = 20;
 constexpr std::size_t least_bytes = 64UL << 10U;
 constexpr std::size_t most_bytes = 8UL << 20U;
 constexpr int repetitions = 2;
@@ -104,17 +106,17 @@ class LinkCheck {
 
     // Returns what is wrong; empty: nothing.
     std::string run() {
-        const double first = exchange_once();
-        if (!fault_.empty() && !goes_on_) return fault_;
-        set_bytes(first);
-        for (int round = 0; round < rounds_of(size_) && goes_on_; ++round) {
-            if (const auto peer = partner_in(round, rank_, size_)) measure(*peer);
+        for (round_ = 0; round_ < rounds_of(size_) && goes_on_; ++round_) {
+            if (const auto peer = partner_in(round_, rank_, size_)) measure(*peer);
         }
         return fault_;
     }
     [[nodiscard]] const std::vector<Link>& links() const { return links_; }
     // With whom something was wrong at first; -1: with nobody.
     [[nodiscard]] int faulty_peer() const { return faulty_peer_; }
+    // The round in which data did not come, whereupon this rank has stopped; -1: in none. Those
+    // that wait for it in later rounds find a fault that is none.
+    [[nodiscard]] int lost_in_round() const { return goes_on_ ? -1 : round_; }
 
   private:
     void complain(int peer, const std::string& text) {
@@ -152,29 +154,25 @@ class LinkCheck {
         return false;
     }
 
-    // The time of a first exchange, which is also that of the connection. 0 if this rank pauses.
-    double exchange_once() {
-        const auto peer = partner_in(0, rank_, size_);
-        if (!peer) return 0;
-        resize(first_bytes);
-        const auto begin = Clock::now();
-        static_cast<void>(exchange(*peer, out_.data(), in_.data(), first_bytes));
-        return Seconds(Clock::now() - begin).count();
-    }
-
-    // All ranks must agree on the size.
-    void set_bytes(double first) {
+    // Returns how many bytes fit into the time of one exchange, by the slower of two probes. Both
+    // partners find the same. Returns nothing if it fails.
+    std::optional<std::size_t> bytes_for(int peer) {
+        resize(least_bytes);
         double slowest = 0;
-        if (mpib_allreduce(&first, &slowest, 1, MPIB_FLOAT64, MPIB_MAX) != MPIB_OK) {
-            complain(-1, mpib_last_error());
-            goes_on_ = false;
-            return;
+        for (int i = 0; i < 2; ++i) {
+            const auto begin = Clock::now();
+            if (!exchange(peer, out_.data(), in_.data(), least_bytes)) return std::nullopt;
+            // The first one also makes the connection.
+            slowest = Seconds(Clock::now() - begin).count();
         }
+        double others = 0;
+        if (!exchange(peer, &slowest, &others, sizeof slowest)) return std::nullopt;
+        slowest = std::max({slowest, others, 1e-6});
         const double of_one = budget_ / (rounds_of(size_) * (repetitions + 1));
-        const double fits = first_bytes * of_one / std::max(slowest, 1e-6);
-        const auto bytes = static_cast<std::size_t>(
-            std::clamp(fits, static_cast<double>(least_bytes), static_cast<double>(most_bytes)));
-        resize(bytes / least_bytes * least_bytes);
+        const double fits =
+            std::clamp(static_cast<double>(least_bytes) * of_one / slowest,
+                       static_cast<double>(least_bytes), static_cast<double>(most_bytes));
+        return static_cast<std::size_t>(fits) / least_bytes * least_bytes;
     }
     void resize(std::size_t bytes) {
         for (auto* words : {&out_, &in_, &expected_})
@@ -182,6 +180,9 @@ class LinkCheck {
     }
 
     void measure(int peer) {
+        const auto bytes = bytes_for(peer);
+        if (!bytes) return;
+        resize(*bytes);
         Link link{.peer = peer};
         std::uint64_t token = 0;
         std::uint64_t answer = 0;
@@ -194,18 +195,17 @@ class LinkCheck {
         link.latency = latency;
         fill(out_, rank_, peer);
         fill(expected_, peer, rank_);
-        const std::size_t bytes = out_.size() * sizeof(std::uint64_t);
         double best = 1e9;
         for (int i = 0; i < repetitions; ++i) {
             std::fill(in_.begin(), in_.end(), 0);
             // Both are there now.
             if (!exchange(peer, &token, &answer, sizeof token)) return;
             const auto begin = Clock::now();
-            if (!exchange(peer, out_.data(), in_.data(), bytes)) return;
+            if (!exchange(peer, out_.data(), in_.data(), *bytes)) return;
             best = std::min(best, Seconds(Clock::now() - begin).count());
             compare(peer);
         }
-        link.bytes_per_second = static_cast<double>(bytes) / std::max(best, 1e-9);
+        link.bytes_per_second = static_cast<double>(*bytes) / std::max(best, 1e-9);
         links_.push_back(link);
     }
 
@@ -226,6 +226,7 @@ class LinkCheck {
     std::vector<Link> links_;
     std::string fault_;
     int faulty_peer_ = -1;
+    int round_ = 0;
     bool goes_on_ = true;
 };
 
@@ -238,33 +239,42 @@ std::string as_text(const std::vector<Link>& links) {
 }
 
 // Each task reports, whoever it is: what it has to say may be that it never became a rank.
-void write_report(const std::string& path, const std::string& fault, int peer,
+void write_report(const std::string& path, const std::string& fault, int peer, int lost_in_round,
                   const std::vector<Link>& links) {
     const char* const task = std::getenv("SLURM_PROCID");
-    mpi_bridge::write_record(fmt::format("{}.{}.json", path, task == nullptr ? "0" : task),
-                             {{"schema", "mpi_bridge-links/v1"},
-                              {"fault", fault},
-                              {"peer", peer < 0 ? std::string() : std::to_string(peer)},
-                              {"links", as_text(links)}});
+    mpi_bridge::write_record(
+        fmt::format("{}.{}.json", path, task == nullptr ? "0" : task),
+        {{"schema", "mpi_bridge-links/v1"},
+         {"fault", fault},
+         {"peer", peer < 0 ? std::string() : std::to_string(peer)},
+         {"lostInRound", lost_in_round < 0 ? std::string() : std::to_string(lost_in_round)},
+         {"links", as_text(links)}});
 }
 
 int check(const Options& options) {
     std::string fault;
     int peer = -1;
+    int lost_in_round = -1;
     std::vector<Link> links;
     int rank = 0;
-    if (mpib_set_timeout(longest_wait) != MPIB_OK || mpib_init() != MPIB_OK) {
+    // The ranks' timeline may go to a directory that is not there yet.
+    unsetenv("MPI_BRIDGE_TIMELINE");
+    unsetenv("HOROVOD_TIMELINE");
+    if (mpib_set_timeout(longest_start) != MPIB_OK || mpib_init() != MPIB_OK ||
+        mpib_set_timeout(longest_wait) != MPIB_OK) {
         fault = mpib_last_error();
     } else {
         rank = mpib_rank();
         LinkCheck here(rank, mpib_size(), options.seconds);
         if (mpib_size() > 1) fault = here.run();
         peer = here.faulty_peer();
+        lost_in_round = here.lost_in_round();
         links = here.links();
-        if (fault.empty() && mpib_finalize() != MPIB_OK) fault = mpib_last_error();
+        // If others have stopped, it fails, and these say why.
+        if (fault.empty()) static_cast<void>(mpib_finalize());
     }
     if (!options.report.empty()) {
-        write_report(options.report, fault, peer, links);
+        write_report(options.report, fault, peer, lost_in_round, links);
     } else {
         for (const Link& link : links) {
             if (link.peer > rank)

@@ -73,6 +73,7 @@ void Counters::add_waited(TimePoint begin, TimePoint end) noexcept {
     WaitedTable* const shown = shown_.load(relaxed);
     if (shown == nullptr) return;
     thread_local TimePoint waited_until;
+    add(shown->engine_ends, 1);
     begin = std::max(begin, waited_until);
     if (end <= begin) return;
     waited_until = end;
@@ -81,8 +82,9 @@ void Counters::add_waited(TimePoint begin, TimePoint end) noexcept {
 
 void Counters::add_waited_in_call(Nanoseconds time) noexcept {
     WaitedTable* const shown = shown_.load(relaxed);
-    if (shown != nullptr && time.count() > 0)
-        add_alone(shown->calls, static_cast<std::uint64_t>(time.count()));
+    if (shown == nullptr) return;
+    add_alone(shown->call_ends, 1);
+    if (time.count() > 0) add_alone(shown->calls, static_cast<std::uint64_t>(time.count()));
 }
 
 void Counters::add_negotiation(Nanoseconds time) noexcept {

@@ -169,7 +169,7 @@ execution_log() { as_user sh -c "cat \$(find $HOME_DIR/logs -name 'execution*.lo
         echo "$output"
         [[ $output == *"Wait%"* ]]
         # Over the whole run, from what is noted when nobody watches.
-        [[ $way != engine ]] || wait_until 60 rank_2_is_awaited "$way"
+        wait_until 60 rank_2_is_awaited "$way"
         as_user scancel --me
         wait_until 60 nothing_is_queued
         as_user rm -f "$HOME_DIR"/there-*

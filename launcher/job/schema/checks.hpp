@@ -21,7 +21,8 @@ namespace batchai::job {
 
 // Bounds of the times of "watch".
 inline constexpr std::chrono::seconds shortest_watch{10};
-inline constexpr std::chrono::seconds shortest_slow_rank{20};
+// The slices of a shorter time would be as short as the nodes' samples.
+inline constexpr std::chrono::seconds shortest_slow_rank{30};
 inline constexpr std::chrono::seconds longest_watch = std::chrono::days(7);
 
 // What "retry.on" may name besides exit codes.

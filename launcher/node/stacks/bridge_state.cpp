@@ -56,6 +56,7 @@ std::optional<BridgeLook> look_into(const MemoryFile& file, pid_t process) {
         return std::nullopt;
     BridgeLook look{.rank = copy->rank,
                     .waited = static_cast<double>(copy->waited.sum()) * 1e-9,
+                    .meetings = static_cast<std::int64_t>(copy->waited.ends()),
                     .waits = mpi_bridge::waits_in(copy->waits)};
     const auto text = mpi_bridge::operations_in(copy->operations, version);
     for (const std::string_view line : base::split(text.value_or(std::string_view()), '\n')) {

@@ -15,7 +15,9 @@ namespace batchai::node {
 // What libmpi_bridge of a process shows of itself (mpi_bridge/core/visible_layout.hpp).
 struct BridgeLook {
     int rank = -1;
-    double waited = 0;  // seconds in collectives; see WaitedTable
+    // Seconds in collectives, and how often some have ended; see WaitedTable.
+    double waited = 0;
+    std::int64_t meetings = 0;
     std::vector<mpi_bridge::VisibleWait> waits;
     std::vector<visit::OpenOperation> operations;
 };

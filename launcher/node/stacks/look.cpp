@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds longest_for_main_threads{1500};
 constexpr std::chrono::milliseconds longest_for_all_threads{5000};
 // Each thread takes some milliseconds, and the first one of a large program some tenths of a
 // second.
-constexpr std::chrono::milliseconds longest_for_native_stacks{3000};
+constexpr std::chrono::milliseconds longest_for_native_stacks{6000};
 // A wait that lasts as long is not one of those that a job makes in each step.
 constexpr std::chrono::milliseconds between_bridge_looks{200};
 

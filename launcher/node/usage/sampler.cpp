@@ -159,7 +159,9 @@ class Samples {
         const auto& waited = waited_.look(processes_.processes_of_ranks(), Clock::now());
         for (record::RankUsage& rank : sample.ranks) {
             const auto known = waited.find(rank.rank);
-            if (known != waited.end()) rank.waited = known->second;
+            if (known == waited.end()) continue;
+            rank.waited = known->second.seconds;
+            rank.meetings = known->second.meetings;
         }
         return sample;
     }

@@ -33,6 +33,9 @@ class QueueAgain {
     // whether they may do so now. The limit of retries is not asked.
     [[nodiscard]] bool may_run_again(const Ending& ending) const;
     [[nodiscard]] bool may_run_here(const Ending& ending, const slurm::JobStatus& job) const;
+    // Returns how often the job has been run again, the retry that count() has just counted
+    // included.
+    [[nodiscard]] int retries() const;
     // Counts a retry in this allocation. Returns how many these are now; nothing if the limit is
     // reached, or if the user has ended the job.
     [[nodiscard]] std::optional<int> count_here(const Ending& ending);
@@ -57,9 +60,6 @@ class QueueAgain {
     [[nodiscard]] std::optional<Ending> preempted_although_well() const;
 
   private:
-    // Returns how often the job has been run again, the retry that count() has just counted
-    // included.
-    [[nodiscard]] int retries() const;
     // Returns why the job is not run again after the end, or nothing once the retry is counted.
     [[nodiscard]] std::optional<std::string> count(const AttemptEnd& end, int next_attempt);
     // Does the same for a job with a node that failed a check of the site.

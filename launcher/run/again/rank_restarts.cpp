@@ -13,9 +13,11 @@
 #include <fmt/ranges.h>
 
 #include "base/timestamp.hpp"
+#include "plan/retry.hpp"
 #include "run/again/watch_first_node.hpp"
 #include "run/blame/outside.hpp"
 #include "run/phases/gpu_check.hpp"
+#include "run/phases/link_check.hpp"
 #include "run/phases/wire_up.hpp"
 #include "run/srun/srun_arguments.hpp"
 #include "slurm/client.hpp"
@@ -80,6 +82,7 @@ RankRestarts::RankRestarts(Context& context, Journal& journal, QueueAgain& again
               .most = nodes,
               .leaves_drained = is_elastic() && context.elastic->leaves_drained};
     context.leave_out = [this](const Nodes& bad) { return leave_out(bad); };
+    context.why_not_without = [this](const std::string& node) { return why_not_without(node); };
     if (!is_elastic()) return;
     updates_.emplace(context, hosts_, [this] { return slurm_.look(answer_while_ranks_run); });
     context.host_updates = &*updates_;
@@ -88,6 +91,7 @@ RankRestarts::RankRestarts(Context& context, Journal& journal, QueueAgain& again
 RankRestarts::~RankRestarts() {
     context_.host_updates = nullptr;
     context_.leave_out = [](const Nodes&) { return false; };
+    context_.why_not_without = [](const std::string&) { return std::string(); };
 }
 
 void RankRestarts::watch_first_node() {
@@ -121,6 +125,7 @@ bool RankRestarts::note_bad_nodes(const Ending& ending) {
     const record::Failure& failure = ending.failure;
     // At a restart, ranks that were killed may still hold a GPU.
     const bool of_gpu = failure.code == gpu_check_failed;
+    const bool of_links = failure.code == link_check_failed && ending.of_node;
     if (of_gpu && context_.place.restarts > 0 && suspects_.insert(failure.node).second) return true;
     const bool named_by_retry = context_.plan.retry && context_.plan.retry->exclude_failed_nodes &&
                                 again_.may_run_again(ending);
@@ -129,7 +134,7 @@ bool RankRestarts::note_bad_nodes(const Ending& ending) {
     const bool of_slow_node = ending.by == record::EndedBy::slow && ending.of_node;
     // Any other node may be used on if no spare one can take its place.
     const bool is_replaced = !context_.place.spares.empty() && (ending.of_node || named_by_retry);
-    if (!of_gpu && !of_dead_node && !of_slow_node && !is_replaced) return false;
+    if (!of_gpu && !of_links && !of_dead_node && !of_slow_node && !is_replaced) return false;
     for (const std::string& node : nodes_of(ending)) {
         // Without spare nodes, ranks that leave the first one have nothing to gain.
         if (node == hosts_.granted.front() && !has_spares()) continue;
@@ -243,6 +248,21 @@ bool RankRestarts::leave_out(const Nodes& bad) {
     if (const auto written = write_host_file(context_); !written)
         context_.log.warn(written.error().text());
     return true;
+}
+
+std::string RankRestarts::why_not_without(const std::string& node) const {
+    if (!context_.place.spares.empty()) return {};
+    if (is_elastic()) {
+        if (node == hosts_.granted.front())
+            return "it is the first node, which the job cannot leave";
+        if (static_cast<int>(context_.place.nodes.size()) <= hosts_.least)
+            return "the job needs all of its nodes";
+        if (failures_ < context_.elastic->restarts) return {};
+        return fmt::format("the limit of {} restarts is reached", context_.elastic->restarts);
+    }
+    const auto& retry = context_.plan.retry;
+    if (!retry || !plan::retries_on(*retry, "slow")) return "no spare node is free";
+    return again_.retries() < retry->max ? std::string() : std::string("no retry is left");
 }
 
 bool RankRestarts::leave_out(const Ending& ending) {

@@ -44,6 +44,7 @@ class RankRestarts {
     void watch_first_node();
     // Returns true if spare nodes take the place of those that the end of a phase before the first
     // ranks names. The phase is then run again, and nothing has been started again.
+    [[nodiscard]] std::string why_not_without(const std::string& node) const;
     [[nodiscard]] bool leave_out(const Ending& ending);
     // Returns true if the ranks are to start once more. The place and the record are then up to
     // date. If the job is told to end meanwhile, `ending` says so. If ranks that were to start once

@@ -127,30 +127,76 @@ void remark_on_slow_links(const std::vector<LinksOfNode>& nodes,
     if (more > 0) verdict.remarks.push_back(fmt::format("{} more links are slow", more));
 }
 
-// A node that has faults with several others is the bad end of them.
-void name_fault(const std::vector<LinksOfNode>& nodes, LinkVerdict& verdict) {
-    std::vector<std::set<std::size_t>> partners(nodes.size());
+// A task whose data does not come stops, so those that wait for it in later rounds miss theirs,
+// too. Only the first round of such faults counts.
+std::optional<int> first_lost_round(const std::vector<LinksOfNode>& nodes) {
+    std::optional<int> first;
+    for (const LinksOfNode& one : nodes) {
+        if (!one.report) continue;
+        const auto round = base::number_in<int>(one.report->lost_in_round);
+        if (round && (!first || *round < *first)) first = round;
+    }
+    return first;
+}
+
+struct LinkFault {
+    std::size_t task = 0;
+    std::size_t peer = 0;
+    std::string text;
+};
+
+// What is wrong with no partner is not a fault of a link: the wire-up check comes next, and says
+// what keeps ranks from meeting.
+std::vector<LinkFault> faults_of(const std::vector<LinksOfNode>& nodes) {
+    const auto first_round = first_lost_round(nodes);
+    std::vector<LinkFault> faults;
     for (std::size_t task = 0; task < nodes.size(); ++task) {
         const auto& report = nodes[task].report;
         if (!report || report->fault.empty()) continue;
+        const auto round = base::number_in<int>(report->lost_in_round);
+        if (round && *round != *first_round) continue;
         const auto peer = base::number_in<std::size_t>(report->peer);
-        const bool is_known = peer && *peer < nodes.size() && *peer != task;
-        if (verdict.fault.empty())
-            verdict.fault = is_known ? fmt::format("{} with {}: {}", nodes[task].node,
-                                                   nodes[*peer].node, report->fault)
-                                     : fmt::format("{}: {}", nodes[task].node, report->fault);
-        if (!is_known) continue;
-        partners[task].insert(*peer);
-        partners[*peer].insert(task);
+        if (!peer || *peer >= nodes.size() || *peer == task) continue;
+        faults.push_back({.task = task, .peer = *peer, .text = report->fault});
     }
-    const auto most =
-        std::max_element(partners.begin(), partners.end(),
-                         [](const auto& a, const auto& b) { return a.size() < b.size(); });
-    if (most == partners.end() || most->size() < 2) return;
-    const auto is_alone = std::count_if(partners.begin(), partners.end(), [&](const auto& one) {
-                              return one.size() == most->size();
-                          }) == 1;
-    if (is_alone) verdict.bad_node = nodes[static_cast<std::size_t>(most - partners.begin())].node;
+    return faults;
+}
+
+void remark_on_unchecked_nodes(const std::vector<LinksOfNode>& nodes, LinkVerdict& verdict) {
+    std::size_t count = 0;
+    const LinksOfNode* first = nullptr;
+    for (const LinksOfNode& one : nodes) {
+        const bool is_checked =
+            one.report && (one.report->fault.empty() || !one.report->peer.empty());
+        if (is_checked) continue;
+        ++count;
+        // One that says why comes first.
+        if (first == nullptr || (!first->report && one.report)) first = &one;
+    }
+    if (first == nullptr) return;
+    verdict.remarks.push_back(fmt::format(
+        "the links of {} of {} nodes were not checked; {}: {}", count, nodes.size(), first->node,
+        first->report ? first->report->fault : std::string("it has not reported")));
+}
+
+// A node that has faults with several others is the bad end of them.
+void name_fault(const std::vector<LinksOfNode>& nodes, LinkVerdict& verdict) {
+    const std::vector<LinkFault> faults = faults_of(nodes);
+    if (faults.empty()) return;
+    const LinkFault& first = faults.front();
+    verdict.fault =
+        fmt::format("{} with {}: {}", nodes[first.task].node, nodes[first.peer].node, first.text);
+    std::vector<std::set<std::size_t>> partners(nodes.size());
+    for (const LinkFault& fault : faults) {
+        partners[fault.task].insert(fault.peer);
+        partners[fault.peer].insert(fault.task);
+    }
+    const auto fewer = [](const auto& a, const auto& b) { return a.size() < b.size(); };
+    const auto most = std::max_element(partners.begin(), partners.end(), fewer);
+    const auto equals = std::count_if(partners.begin(), partners.end(),
+                                      [&](const auto& one) { return one.size() == most->size(); });
+    if (most->size() >= 2 && equals == 1)
+        verdict.bad_node = nodes[static_cast<std::size_t>(most - partners.begin())].node;
 }
 
 // The program is in the bundle, of which the nodes have the same as this host.
@@ -168,10 +214,7 @@ exec "$0" "$@")";
 
 LinkVerdict verdict_on(const std::vector<LinksOfNode>& nodes) {
     LinkVerdict verdict;
-    for (const LinksOfNode& one : nodes) {
-        if (!one.report)
-            verdict.remarks.push_back(fmt::format("the links of {} were not checked", one.node));
-    }
+    remark_on_unchecked_nodes(nodes, verdict);
     name_fault(nodes, verdict);
     const std::vector<MeasuredLink> links = links_of(nodes);
     if (links.empty()) return verdict;

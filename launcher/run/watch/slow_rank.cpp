@@ -4,7 +4,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <map>
+#include <utility>
+
+#include "record/rank_waits.hpp"
 
 namespace batchai::run {
 
@@ -30,18 +34,22 @@ double median_of_others(const std::vector<double>& sorted, std::size_t place) {
 }  // namespace
 
 void SlowRankMeter::look(const std::vector<record::NodeUsage>& usage) {
+    if (watch_.slow_percent == 0) return;
+    has_news_ = true;
     for (auto& [number, rank] : ranks_)
         ++rank.looks_without_news;
     for (const record::NodeUsage& one : usage) {
         if (record::kind_of_usage(one.step) != "ranks") continue;
         for (const record::UsageSample& sample : one.samples) {
             for (const record::RankUsage& use : sample.ranks) {
-                if (use.waited.value_or(0) <= 0) continue;
+                if (!use.waited || use.meetings == 0) continue;
                 Rank& rank = ranks_[use.rank];
                 if (!rank.points.empty() && sample.time <= rank.points.back().time) continue;
                 rank.node = one.node;
                 rank.looks_without_news = 0;
-                rank.points.push_back({.time = sample.time, .waited = *use.waited});
+                rank.points.push_back(
+                    {.time = sample.time, .waited = *use.waited, .meetings = use.meetings});
+                newest_ = std::max(newest_, sample.time);
             }
         }
     }
@@ -62,9 +70,10 @@ std::optional<std::vector<SlowRank>> SlowRankMeter::slow_in(int first_slice, int
         int rank;
         const std::string* node;
         double share;
-        bool waits;
+        std::int64_t meetings;
     };
     std::vector<Work> works;
+    std::vector<std::int64_t> meetings;
     const std::chrono::seconds whole(watch_.slow_over);
     for (const auto& [number, rank] : ranks_) {
         const auto point_at = [&](int slice) -> const Point* {
@@ -79,9 +88,13 @@ std::optional<std::vector<SlowRank>> SlowRankMeter::slow_in(int first_slice, int
         if (from == nullptr || from == to) return std::nullopt;
         const double seconds = Seconds(to->time - from->time).count();
         const double waited = std::clamp((to->waited - from->waited) / seconds, 0.0, 1.0);
+        meetings.push_back(to->meetings - from->meetings);
         works.push_back(
-            {.rank = number, .node = &rank.node, .share = 1 - waited, .waits = waited > 0});
+            {.rank = number, .node = &rank.node, .share = 1 - waited, .meetings = meetings.back()});
     }
+    // A rank that meets the others less often may have left, or joined, or do something else.
+    const std::int64_t least = std::max<std::int64_t>(record::least_meetings(meetings), 1);
+    std::erase_if(works, [&](const Work& work) { return work.meetings < least; });
     std::vector<SlowRank> slow;
     if (works.size() < 2) return slow;
     std::stable_sort(works.begin(), works.end(),
@@ -92,7 +105,7 @@ std::optional<std::vector<SlowRank>> SlowRankMeter::slow_in(int first_slice, int
         shares.push_back(work.share);
     for (std::size_t i = 0; i < works.size(); ++i) {
         const double usual = median_of_others(shares, i);
-        if (!works[i].waits || usual < least_work || shares[i] - usual < least_loss) continue;
+        if (usual < least_work || shares[i] - usual < least_loss) continue;
         const double percent = 100 * shares[i] / usual;
         if (percent < watch_.slow_percent) continue;
         slow.push_back(
@@ -119,21 +132,31 @@ std::vector<SlowRank> SlowRankMeter::slow_ranks() const {
 }
 
 std::optional<StallChange> SlowRankMeter::poll() {
-    if (watch_.slow_percent == 0) return std::nullopt;
+    if (!std::exchange(has_news_, false)) return std::nullopt;
     StallChange change{.what = Stalled::slow_rank,
                        .begins = true,
                        .since = std::chrono::seconds(watch_.slow_over),
                        .slow = slow_ranks()};
-    std::erase_if(change.slow, [&](const SlowRank& one) { return told_.contains(one.rank); });
-    for (const SlowRank& one : change.slow)
-        told_.insert(one.rank);
-    if (!change.slow.empty()) return change;
+    const bool is_new = std::any_of(change.slow.begin(), change.slow.end(),
+                                    [&](const auto& one) { return !told_.contains(one.rank); });
+    if (is_new) {
+        // Those that become slow together are told together.
+        if (!new_since_) new_since_ = newest_;
+        if (newest_ - *new_since_ < std::chrono::seconds(watch_.slow_over) / slices)
+            return std::nullopt;
+        new_since_.reset();
+        for (const SlowRank& one : change.slow)
+            told_.insert(one.rank);
+        return change;
+    }
+    new_since_.reset();
     if (told_.empty()) return std::nullopt;
     // Half of the time without a slow rank, so that one that is slow on and off is told once.
     const auto lately = slow_in(slices / 2, slices);
     if (!lately || !lately->empty()) return std::nullopt;
     told_.clear();
     change.begins = false;
+    change.slow.clear();
     return change;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <optional>
@@ -26,8 +27,8 @@ class SlowRankMeter {
 
     // The samples are those of record::newest_usage() for the ranks' start.
     void look(const std::vector<record::NodeUsage>& usage);
-    // Returns what has changed since the last call: ranks that are slow and have not been told of,
-    // or that none is any more.
+    // Returns what has changed by the last look: all ranks that are slow, if some have not been
+    // told of, or that none is any more.
     [[nodiscard]] std::optional<StallChange> poll();
     // Returns whether some rank is slow, as was told.
     [[nodiscard]] bool is_slow() const { return !told_.empty(); }
@@ -38,6 +39,7 @@ class SlowRankMeter {
     struct Point {
         base::Time time;
         double waited = 0;  // seconds until then
+        std::int64_t meetings = 0;
     };
     struct Rank {
         std::string node;
@@ -52,6 +54,9 @@ class SlowRankMeter {
     const plan::Watch& watch_;
     std::map<int, Rank> ranks_;
     std::set<int> told_;
+    base::Time newest_{};                  // of all samples
+    std::optional<base::Time> new_since_;  // some rank is slow that has not been told of
+    bool has_news_ = false;                // since the last poll()
 };
 
 }  // namespace batchai::run

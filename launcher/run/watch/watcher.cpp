@@ -281,9 +281,10 @@ void Watcher::tell() {
                          : fmt::format("{} ({})", record::sentence_of(alarm), alarm.stacks));
     context_.alarmed(alarm);
     webhook_.tell(alarm);
-    if (context_.plan.watch->ends) {
-        to_end_.push_back({.what = stall.what, .alarm = std::move(alarm)});
-    } else if (count == most_alarms_of_a_start) {
+    const bool ends = context_.plan.watch->ends;
+    if (ends) to_end_.push_back({.what = stall.what, .alarm = std::move(alarm)});
+    // Slow ranks may stay although they are to be ended.
+    if (count == most_alarms_of_a_start && (is_slow || !ends)) {
         context_.log.say(is_slow ? "ranks have been slow often, and \"watch\" tells no more of it"
                                  : "the job has stood still often, and \"watch\" tells no more");
         if (is_slow) {
@@ -301,11 +302,7 @@ std::string Watcher::why_slow_ranks_stay(const record::Alarm& alarm) const {
     // A job that is only to end does so.
     if (!has_spares && !context_.elastic && !runs_again) return {};
     if (alarm.node.empty()) return "slow ranks are on several nodes";
-    if (!context_.place.spares.empty() || runs_again) return {};
-    if (context_.elastic &&
-        static_cast<int>(context_.place.nodes.size()) > context_.elastic->least_nodes)
-        return {};
-    return "no other node can take the place of " + alarm.node;
+    return context_.why_not_without(alarm.node);
 }
 
 void Watcher::decide(Clock::time_point now) {

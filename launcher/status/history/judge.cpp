@@ -93,12 +93,13 @@ class Judge {
                 "The job used more memory than it was given. Raise \"mem\" of \"slurm\" in the job "
                 "file, or put fewer ranks on a node.");
         if (alarm != nullptr)
-            add("stall", fmt::format("The job stood still: {}.{}", record::sentence_of(*alarm),
-                                     alarm->stacks.empty()
-                                         ? std::string()
-                                         : fmt::format(" {} among its logs shows where each rank "
-                                                       "was.",
-                                                       alarm->stacks)));
+            add("stall",
+                fmt::format("\"watch\" raised an alarm: {}.{}", record::sentence_of(*alarm),
+                            alarm->stacks.empty()
+                                ? std::string()
+                                : fmt::format(" {} among its logs shows where each rank "
+                                              "was.",
+                                              alarm->stacks)));
     }
 
     // The share is of the newest attempt.

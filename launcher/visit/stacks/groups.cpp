@@ -51,10 +51,25 @@ std::string place_of(const StackFrame& frame) {
     return fmt::format("at {}{} in {}()", file, line, frame.function);
 }
 
+// Functions of C by which ranks talk to each other, and those of Fortran, which are in a library.
+constexpr std::array<std::string_view, 4> calls_of_communication{"MPI_", "PMPI_", "mpib_", "nccl"};
+constexpr std::array<std::string_view, 2> calls_from_fortran{"mpi_", "pmpi_"};
+
+bool is_call_of_communication(const StackFrame& frame) {
+    const auto begins_it = [&](std::string_view prefix) {
+        return frame.function.starts_with(prefix);
+    };
+    return std::any_of(calls_of_communication.begin(), calls_of_communication.end(), begins_it) ||
+           (!frame.library.empty() &&
+            std::any_of(calls_from_fortran.begin(), calls_from_fortran.end(), begins_it));
+}
+
 // What a thread of C or C++ does, by its innermost place in the user's own code: in the program, or
-// in a library with lines. Empty if the program does not tell its functions.
+// in a library with lines. What is within a call of communication is not the user's. Empty if the
+// program does not tell its functions.
 std::string native_place(const std::vector<StackFrame>& frames) {
-    const auto own = std::find_if(frames.begin(), frames.end(), [](const StackFrame& frame) {
+    const auto call = std::find_if(frames.rbegin(), frames.rend(), is_call_of_communication);
+    const auto own = std::find_if(call.base(), frames.end(), [](const StackFrame& frame) {
         return (frame.library.empty() || frame.line > 0) && !frame.function.empty();
     });
     if (own == frames.end()) return {};
@@ -143,19 +158,6 @@ std::string name_of(const JobProcess& process) {
 // Python code by which ranks talk to each other. What they wait in is the innermost of it.
 constexpr std::array<std::string_view, 4> folders_of_communication{
     "/mpi_bridge/", "/horovod/", "/torch/distributed/", "/mpi4py/"};
-// Functions of C for the same, and those of Fortran, which are in a library.
-constexpr std::array<std::string_view, 4> calls_of_communication{"MPI_", "PMPI_", "mpib_", "nccl"};
-constexpr std::array<std::string_view, 2> calls_from_fortran{"mpi_", "pmpi_"};
-
-bool is_call_of_communication(const StackFrame& frame) {
-    const auto begins_it = [&](std::string_view prefix) {
-        return frame.function.starts_with(prefix);
-    };
-    return std::any_of(calls_of_communication.begin(), calls_of_communication.end(), begins_it) ||
-           (!frame.library.empty() &&
-            std::any_of(calls_from_fortran.begin(), calls_from_fortran.end(), begins_it));
-}
-
 bool talks_to_others(const std::vector<StackFrame>& python, const std::vector<StackFrame>& native) {
     if (python.empty()) return std::any_of(native.begin(), native.end(), is_call_of_communication);
     return std::any_of(folders_of_communication.begin(), folders_of_communication.end(),

@@ -15,11 +15,13 @@ base::Time at(int second) {
     return base::Time() + std::chrono::seconds(second);
 }
 
-// A sample of the ranks from `first` on. Nothing: the rank does not tell.
+// A sample of the ranks from `first` on, which meet once a second. Nothing: the rank does not tell.
 UsageSample sample_of(int second, int first, const std::vector<std::optional<double>>& waited) {
     UsageSample sample{.time = at(second)};
     for (std::size_t i = 0; i < waited.size(); ++i)
-        sample.ranks.push_back({.rank = first + static_cast<int>(i), .waited = waited[i]});
+        sample.ranks.push_back({.rank = first + static_cast<int>(i),
+                                .waited = waited[i],
+                                .meetings = waited[i].value_or(0) > 0 ? second : 0});
     return sample;
 }
 
@@ -60,11 +62,14 @@ TEST(WaitsSinceStart, AreThoseOfTheNewestStart) {
     EXPECT_TRUE(waits_since_start({}).empty());
 }
 
-// Breaks when a coordinator that only met the others at first is said to hold them up.
-TEST(WaitsSinceStart, AreOfRanksThatStillTakePart) {
-    const auto waits = waits_since_start({usage_of(
-        "1", 2, "h1", {sample_of(100, 0, {0.5, 50.0}), sample_of(200, 0, {0.5, 100.0})})});
-    ASSERT_EQ(waits.size(), 1U);
+// Breaks when a coordinator that only met the others at first is said to hold them up, or when a
+// rank does not count whose last wait was some time ago.
+TEST(WaitsSinceStart, AreOfRanksThatTakePart) {
+    auto sample = sample_of(200, 0, {0.5, 100.0, 90.0});
+    sample.ranks[0].meetings = 2;
+    sample.ranks[2].meetings = 180;
+    const auto waits = waits_since_start({usage_of("1", 2, "h1", {sample})});
+    ASSERT_EQ(waits.size(), 2U);
     EXPECT_EQ(waits[0].rank, 1);
     EXPECT_TRUE(waits_since_start({usage_of("1", 2, "h1", {sample_of(29, 0, {9.0, 1.0})})}).empty())
         << "half a minute";

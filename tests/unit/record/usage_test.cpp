@@ -78,6 +78,7 @@ TEST(UsageFile, ReadsWhatItHasWritten) {
     const UsageHead head = some_head();
     UsageSample sample = some_sample(5, 2);
     sample.ranks.back().waited = 0.004;
+    sample.ranks.back().meetings = 1234;
     const NodeUsage read =
         usage_in(usage_line(head) + usage_line(sample, head, SampleDetail::record), 10);
     EXPECT_EQ(read.head, head);
@@ -94,7 +95,9 @@ TEST(UsageFile, ReadsLiveSamplesWithThreadsAndInputOfRanks) {
         rank.threads = 3;
         rank.read = 4096;
         rank.written = 0;
-        if (rank.rank % 2 == 0) rank.waited = 1.25;
+        if (rank.rank % 2 != 0) continue;
+        rank.waited = 1.25;
+        rank.meetings = 7;
     }
     const NodeUsage read =
         usage_in(usage_line(head) + usage_line(sample, head, SampleDetail::live), 10);

@@ -71,15 +71,46 @@ TEST(LinkVerdict, NamesBothEndsOfAFault) {
     EXPECT_EQ(verdict.bad_node, "n2");
 }
 
+// Breaks when the node at one end of a broken link is blamed for what others miss of it later.
+TEST(LinkVerdict, PassesOverFaultsThatFollowFromAnother) {
+    auto nodes = nodes_with(4, [](int, int) { return 1000; });
+    const auto lose = [&](int node, const char* peer, const char* round) {
+        nodes[static_cast<std::size_t>(node)].report->fault = "no data";
+        nodes[static_cast<std::size_t>(node)].report->peer = peer;
+        nodes[static_cast<std::size_t>(node)].report->lost_in_round = round;
+    };
+    lose(0, "2", "2");
+    lose(1, "2", "1");
+    lose(2, "1", "1");
+    lose(3, "2", "2");
+    const LinkVerdict verdict = verdict_on(nodes);
+    EXPECT_EQ(verdict.fault, "n1 with n2: no data");
+    EXPECT_EQ(verdict.bad_node, "");
+}
+
 TEST(LinkVerdict, BelievesNoReportThatCannotBe) {
     const LinkVerdict verdict = verdict_on(
-        {{"n0", record::LinkReport{.fault = {}, .peer = "9", .links = "0 1 1 7 1 1 1 x 1 1 -5 1"}},
+        {{"n0",
+          record::LinkReport{
+              .fault = {}, .peer = "9", .lost_in_round = {}, .links = "0 1 1 7 1 1 1 x 1 1 -5 1"}},
          {"n1", std::nullopt}});
     EXPECT_EQ(verdict.summary, "");
-    EXPECT_THAT(verdict.remarks, ElementsAre("the links of n1 were not checked"));
-    EXPECT_EQ(
-        verdict_on({{"n0", record::LinkReport{.fault = "x", .peer = "0", .links = {}}}}).fault,
-        "n0: x");
+    EXPECT_THAT(verdict.remarks,
+                ElementsAre("the links of 1 of 2 nodes were not checked; n1: it has not reported"));
+}
+
+// Breaks when ranks that cannot meet at all are taken for a bad link, which the wire-up check
+// explains.
+TEST(LinkVerdict, LeavesToOthersWhatIsNoFaultOfALink) {
+    auto nodes = nodes_with(3, [](int, int) { return 1000; });
+    nodes[1].report = record::LinkReport{
+        .fault = "PMIx does not answer", .peer = {}, .lost_in_round = {}, .links = {}};
+    nodes[2].report.reset();
+    const LinkVerdict verdict = verdict_on(nodes);
+    EXPECT_EQ(verdict.fault, "");
+    EXPECT_THAT(
+        verdict.remarks,
+        ElementsAre("the links of 2 of 3 nodes were not checked; n1: PMIx does not answer"));
 }
 
 }  // namespace

@@ -5,13 +5,18 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "attempt_of_fakes.hpp"
+#include "record/job_files.hpp"
+#include "record/usage.hpp"
 #include "visit/stacks/answer.hpp"
 
 namespace batchai::run {
@@ -49,15 +54,53 @@ class WatcherTest : public PhasesTest {
         setenv("PATH", old_path_.c_str(), 1);
         PhasesTest::TearDown();
     }
+    // Writes samples in which rank 2, on the second node, works twice as long as the others: those
+    // of a minute, and then ten times as fast as the clock.
+    class SlowRanks {
+      public:
+        explicit SlowRanks(const record::JobFiles& files)
+            : first_(files, "1", 1, "n1.invalid"), second_(files, "1", 1, "n2.invalid") {
+            for (record::UsageWriter* writer : {&first_, &second_})
+                writer->begin({.start = start_, .interval = 2});
+            while (seconds_ < 60)
+                add();
+        }
+        void tick() {
+            if (++ticks_ % 10 == 0) add();
+        }
+
+      private:
+        void add() {
+            seconds_ += 2;
+            first_.add(sample_of({0, 1}));
+            second_.add(sample_of({2}));
+        }
+        [[nodiscard]] record::UsageSample sample_of(const std::vector<int>& ranks) const {
+            record::UsageSample sample{.time = start_ + std::chrono::seconds(seconds_)};
+            for (const int rank : ranks)
+                sample.ranks.push_back({.rank = rank,
+                                        .waited = 1 + seconds_ * (rank == 2 ? 0.2 : 0.6),
+                                        .meetings = seconds_});
+            return sample;
+        }
+        const base::Time start_ = base::now() - std::chrono::seconds(60);
+        record::UsageWriter first_;
+        record::UsageWriter second_;
+        int seconds_ = 0;
+        int ticks_ = 0;
+    };
     // The ranks print a line of progress, and then none until they are ended or time is up. The
     // signal comes when they have printed it.
     void ranks_hang(std::chrono::seconds longest, std::optional<int> signal = {}) {
         steps_.answers.emplace_back([=, this](const StepRequest& request) {
             append("job/attempts/1.stdout-0.txt", "step 1\n");
             if (signal) request.pass_on(*signal);
+            std::optional<SlowRanks> slow;
+            if (plan_.watch->slow_percent > 0) slow.emplace(record::JobFiles(path("job")));
             const auto end = std::chrono::steady_clock::now() + longest;
             while (std::chrono::steady_clock::now() < end && !was_ended_) {
                 request.tick();
+                if (slow) slow->tick();
                 was_ended_ = request.enough();
                 std::this_thread::sleep_for(std::chrono::milliseconds(20));
             }
@@ -112,6 +155,35 @@ TEST_F(WatcherTest, DoesNotCallRanksSilentThatNobodyLooksAt) {
     EXPECT_EQ(attempt(), 0);
     EXPECT_FALSE(was_ended_);
     EXPECT_TRUE(record_.alarms.empty());
+}
+
+// Breaks when a slow rank is said to stand still, or is not named with its node.
+TEST_F(WatcherTest, EndsRanksOfWhichOneIsSlow) {
+    plan_.watch = plan::Watch{.slow_percent = 150, .slow_over = 30, .ends = true};
+    ranks_hang(std::chrono::seconds(60));
+    EXPECT_EQ(attempt(), 1);
+    EXPECT_EQ(record_.ended_by, record::EndedBy::slow);
+    ASSERT_TRUE(record_.failure);
+    EXPECT_EQ(record_.failure->code, "JobSlow");
+    EXPECT_EQ(record_.failure->node, "n2.invalid");
+    EXPECT_EQ(record_.failure->rank, 2);
+    EXPECT_THAT(record_.failure->first_error_line,
+                HasSubstr("rank 2 on n2.invalid has needed 2.0 times as long"));
+    ASSERT_EQ(record_.alarms.size(), 1U);
+    EXPECT_EQ(record_.alarms[0].where, "at train.py:8 in load()");
+}
+
+// Breaks when ranks that get on are ended although they could only start again on the same node.
+TEST_F(WatcherTest, LeavesSlowRanksAloneIfNoNodeCanTakeTheirPlace) {
+    plan_.watch = plan::Watch{.slow_percent = 150, .slow_over = 30, .ends = true};
+    plan_.allocation.spare_nodes = 1;  // which has taken the place of another
+    std::filesystem::remove(path("answers"));
+    append("answers", "");
+    ranks_hang(std::chrono::seconds(5));
+    EXPECT_EQ(attempt(), 0);
+    EXPECT_FALSE(was_ended_);
+    ASSERT_EQ(record_.alarms.size(), 1U);
+    EXPECT_EQ(record_.alarms[0].node, "n2.invalid") << "although no node has answered";
 }
 
 // Breaks when a node that does not answer is blamed, or keeps the others from being told.

@@ -109,10 +109,11 @@ TEST(Judge, SaysWhereTheJobStoodStill) {
                                  .rank = 3,
                                  .where = "at train.py:8 in load()",
                                  .stacks = "stacks-1-1.txt"}};
-    EXPECT_THAT(advice(facts),
-                says("stall",
-                     "The job stood still: the ranks have printed nothing, waiting for rank 3 on "
-                     "h2: at train.py:8 in load(). stacks-1-1.txt among its logs shows"));
+    EXPECT_THAT(
+        advice(facts),
+        says("stall",
+             "\"watch\" raised an alarm: the ranks have printed nothing, waiting for rank 3 on "
+             "h2: at train.py:8 in load(). stacks-1-1.txt among its logs shows"));
 }
 
 TEST(Judge, PassesOnWhatIsSaidOfTheUse) {

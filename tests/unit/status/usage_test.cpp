@@ -215,8 +215,10 @@ TEST(Efficiency, NamesTheRankForWhichTheOthersWaited) {
     auto usage = std::vector{usage_of("h1", 0), usage_of("h2", 2)};
     for (auto& node : usage) {
         node.samples.back().time = at(60);
-        for (auto& rank : node.samples.back().ranks)
+        for (auto& rank : node.samples.back().ranks) {
             rank.waited = rank.rank == 2 ? 3 : 36;
+            rank.meetings = 100;
+        }
     }
     const Efficiency use = efficiency_after(100, usage);
     EXPECT_EQ(use.wait_percent, 60);

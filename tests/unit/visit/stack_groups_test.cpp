@@ -130,6 +130,11 @@ TEST(StackGroups, TellsRanksInACallOfMpiFromThoseInALibraryOfTheProgram) {
     ASSERT_EQ(groups.size(), 2U);
     EXPECT_TRUE(groups[0].is_in_communication);
     EXPECT_FALSE(groups[1].is_in_communication);
+    // A library of communication with lines does not hide the user's line.
+    const StackFrame inner{"/build/ucx/worker.c", 7, "progress", "libucp.so.0"};
+    const StackFrame line{"src/solver.c", 71, "step", {}};
+    EXPECT_THAT(text_of({{"n1", {solver(0, {inner, call, line, main})}}}),
+                HasSubstr("in MPI_Allreduce(), called at solver.c:71 in step()\n"));
     // With lines, the library is the user's own.
     const StackFrame load{"src/in.c", 9, "load", "libsolver.so"};
     EXPECT_THAT(text_of({{"n1", {solver(0, {load, run, main})}}}),

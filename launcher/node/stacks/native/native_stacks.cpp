@@ -7,6 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 
 #include "base/file.hpp"
@@ -44,20 +46,6 @@ struct Dump {
     }
 };
 
-base::Result<void> walk(const libdw::Functions& functions, const NativeQuestion& question,
-                        Dump& dump) {
-    auto walker = TRY(StackWalker::open(functions, question.process));
-    for (const pid_t thread : question.threads) {
-        auto frames = walker.frames_of(thread);
-        if (!frames) {
-            if (dump.why.empty()) dump.why = frames.error().what;
-            continue;
-        }
-        dump.stacks.push_back({.thread = thread, .frames = std::move(*frames)});
-    }
-    return {};
-}
-
 // There may be no time for all threads of all processes.
 std::vector<NativeQuestion> main_threads_first(const std::vector<NativeQuestion>& questions) {
     std::vector<NativeQuestion> out;
@@ -71,14 +59,65 @@ std::vector<NativeQuestion> main_threads_first(const std::vector<NativeQuestion>
     return out;
 }
 
-int write_dumps(const std::vector<NativeQuestion>& questions, int output) {
+struct CopiedThread {
+    pid_t thread = 0;
+    base::Result<ThreadCopy> copy;
+};
+
+std::vector<CopiedThread> copies_of(const NativeQuestion& question, std::size_t& room) {
+    const base::FileDescriptor memory(
+        open(fmt::format("/proc/{}/mem", question.process).c_str(), O_RDONLY | O_CLOEXEC));
+    std::vector<CopiedThread> copies;
+    for (const pid_t thread : question.threads) {
+        base::Result<ThreadCopy> copy = base::fail(why_not_allowed());
+        if (room == 0)
+            copy = base::fail("there are too many threads");
+        else if (memory.valid())
+            copy = copy_thread(thread, memory.get());
+        if (copy) room -= std::min(room, copy->stack.size());
+        copies.push_back({.thread = thread, .copy = std::move(copy)});
+    }
+    return copies;
+}
+
+void note_reason(std::string& why, const base::Error& error) {
+    if (why.empty()) why = error.what;
+}
+
+base::Result<void> walk(const libdw::Functions& functions, const std::vector<CopiedThread>& copies,
+                        Dump& dump) {
+    auto walker = TRY(StackWalker::open(functions, dump.process));
+    for (const auto& [thread, copy] : copies) {
+        if (!copy) {
+            note_reason(dump.why, copy.error());
+            continue;
+        }
+        auto frames = walker.frames_of(thread, *copy);
+        if (frames)
+            dump.stacks.push_back({.thread = thread, .frames = std::move(*frames)});
+        else
+            note_reason(dump.why, frames.error());
+    }
+    return {};
+}
+
+// All threads are copied before the first file is read, so that they are seen at about the same
+// moment, and nobody is stopped while a file server does not answer.
+int write_dumps(const std::vector<NativeQuestion>& all_questions, int output) {
+    constexpr std::size_t most_bytes = 256UL << 20U;
     const auto functions = libdw::load();
-    for (const NativeQuestion& question : main_threads_first(questions)) {
-        Dump dump{.process = question.process, .stacks = {}, .why = {}};
+    const auto questions = main_threads_first(all_questions);
+    std::vector<std::vector<CopiedThread>> copies(questions.size());
+    std::size_t room = most_bytes;
+    for (std::size_t i = 0; functions && i < questions.size(); ++i)
+        copies[i] = copies_of(questions[i], room);
+    wait_for_late_threads();
+    for (std::size_t i = 0; i < questions.size(); ++i) {
+        Dump dump{.process = questions[i].process, .stacks = {}, .why = {}};
         if (!functions)
             dump.why = functions.error().what;
-        else if (auto walked = walk(*functions, question, dump); !walked)
-            dump.why = walked.error().what;
+        else if (auto walked = walk(*functions, copies[i], dump); !walked)
+            note_reason(dump.why, walked.error());
         if (!base::write_all(output, base::to_record(dump, schema) + after_record)) return 1;
     }
     return 0;

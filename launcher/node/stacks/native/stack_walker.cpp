@@ -135,9 +135,8 @@ base::Result<StackWalker> StackWalker::open(const libdw::Functions& functions, p
     known->id = process;
     known->functions = &functions;
     const std::string place = fmt::format("/proc/{}/", process);
-    known->memory.reset(::open((place + "mem").c_str(), O_RDONLY | O_CLOEXEC));
     known->root.reset(::open((place + "root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (!known->memory.valid() || !known->root.valid()) return base::fail(why_not_allowed());
+    if (!known->root.valid()) return base::fail(why_not_allowed());
     std::error_code error;
     known->program = std::filesystem::read_symlink(place + "exe", error).string();
     Callbacks::opening = known.get();
@@ -159,10 +158,10 @@ StackWalker::~StackWalker() {
 StackWalker::StackWalker(StackWalker&& other) noexcept
     : process_(std::move(other.process_)), session_(std::exchange(other.session_, nullptr)) {}
 
-base::Result<std::vector<visit::StackFrame>> StackWalker::frames_of(pid_t thread) {
+base::Result<std::vector<visit::StackFrame>> StackWalker::frames_of(pid_t thread,
+                                                                    const ThreadCopy& copy) {
     Callbacks::opening = process_.get();
     Callbacks::Walk walk{.functions = process_->functions, .addresses = {}};
-    const ThreadCopy copy = TRY(copy_thread(thread, process_->memory.get()));
     process_->thread = &copy;
     process_->functions->thread_frames(session_, thread, Callbacks::add_frame, &walk);
     process_->thread = nullptr;

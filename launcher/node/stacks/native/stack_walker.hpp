@@ -29,14 +29,14 @@ class StackWalker {
     StackWalker& operator=(const StackWalker&) = delete;
     StackWalker& operator=(StackWalker&&) = delete;
 
-    // Returns the frames, the innermost first.
-    [[nodiscard]] base::Result<std::vector<visit::StackFrame>> frames_of(pid_t thread);
+    // Returns the frames of a thread of the process, the innermost first.
+    [[nodiscard]] base::Result<std::vector<visit::StackFrame>> frames_of(pid_t thread,
+                                                                         const ThreadCopy& copy);
 
   private:
     // libdw holds its address.
     struct Process {
         pid_t id = 0;
-        base::FileDescriptor memory;
         base::FileDescriptor root;
         std::string program;                 // its path there
         const ThreadCopy* thread = nullptr;  // that is walked

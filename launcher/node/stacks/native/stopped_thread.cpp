@@ -77,11 +77,16 @@ base::Result<void> expect_to_stop(pid_t thread) {
     return {};
 }
 
-// Returns once the thread is stopped as asked.
-base::Result<void> stop(pid_t thread) {
+base::Result<void> ask_to_stop(pid_t thread) {
     TRY(expect_to_stop(thread));
     if (ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) != 0) return base::fail(why_not());
     if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0) return base::fail(why_not());
+    return {};
+}
+
+// Returns once the thread is stopped as asked.
+base::Result<void> stop(pid_t thread) {
+    TRY(ask_to_stop(thread));
     const auto deadline = Clock::now() + longest_stop;
     while (true) {
         let_go_of_late_threads();
@@ -94,7 +99,8 @@ base::Result<void> stop(pid_t thread) {
             // lost.
             let_go(thread, signal);
             if (Clock::now() >= deadline) return base::fail("it gets signals all the time");
-            return stop(thread);
+            TRY(ask_to_stop(thread));
+            continue;
         }
         if (found == thread || (found < 0 && errno != EINTR)) return base::fail("it has ended");
         if (Clock::now() >= deadline) {
@@ -141,6 +147,14 @@ std::vector<std::byte> bytes_at(int memory, std::uint64_t begin) {
 }
 
 }  // namespace
+
+void wait_for_late_threads() {
+    const auto deadline = Clock::now() + 3 * longest_stop;
+    while (!late_threads().empty() && Clock::now() < deadline) {
+        let_go_of_late_threads();
+        std::this_thread::sleep_for(between_looks);
+    }
+}
 
 const char* why_not_allowed() {
     return "the kernel does not allow it (kernel.yama.ptrace_scope, or a debugger is there)";

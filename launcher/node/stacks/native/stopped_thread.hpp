@@ -38,6 +38,10 @@ struct ThreadCopy {
 // this process ends.
 [[nodiscard]] base::Result<ThreadCopy> copy_thread(pid_t thread, int memory);
 
+// Waits some tenths of a second for those that have been asked to stop and have not yet, and lets
+// them go on.
+void wait_for_late_threads();
+
 // Why the kernel does not allow to look into a process, by errno.
 [[nodiscard]] const char* why_not_allowed();
 
