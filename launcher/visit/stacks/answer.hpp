@@ -15,6 +15,7 @@
 // What `job stacks` learns of a node, and how it comes from there. Pure. The other parts are:
 //
 //   python_dump.hpp  reads what a thread of Python has written
+//   places.hpp       where a thread is, by its frames
 //   groups.hpp       what the processes of a job have in common, and its text
 //   bridges.hpp      what the ranks of mpi_bridge tell together
 //   suspect.hpp      who holds up a job that stands still

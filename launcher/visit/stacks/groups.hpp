@@ -66,10 +66,6 @@ struct StackGroup {
 [[nodiscard]] std::vector<StackGroup> stack_groups(const std::vector<NodeStacks>& nodes,
                                                    std::optional<int> rank = {});
 
-// Says where a thread is that has these frames: the innermost place in code of the user's own, as
-// opposed to that of Python and of installed packages, and what is called there.
-[[nodiscard]] std::string place_text(const std::vector<StackFrame>& frames);
-
 // Returns Slurm's number of the step with the most ranks.
 [[nodiscard]] std::string step_of_ranks(const std::vector<NodeStacks>& nodes);
 

@@ -7,6 +7,7 @@
 
 #include "visit/stacks/bridges.hpp"
 #include "visit/stacks/groups.hpp"
+#include "visit/stacks/places.hpp"
 
 namespace {
 
