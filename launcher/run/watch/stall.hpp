@@ -16,6 +16,7 @@
 //   line_stream.hpp lines of progress in what the ranks print. Pure
 //   work.hpp        whether the ranks have done anything, by what their nodes note. Pure
 //   slow_rank.hpp   which ranks are much slower than the others, by the same. Pure
+//   usage_watch.hpp reads what the nodes note, for these
 //   stack_look.hpp  asks the nodes where the ranks are
 //   watcher.hpp     brings these together, and says what they find
 namespace batchai::run {

@@ -10,7 +10,6 @@
 #include "job/line_pattern.hpp"
 #include "plan/retry.hpp"
 #include "record/start_notes.hpp"
-#include "record/usage.hpp"
 #include "run/srun/srun_arguments.hpp"
 #include "visit/stacks/bridges.hpp"
 #include "visit/stacks/groups.hpp"
@@ -22,35 +21,13 @@ namespace {
 
 using std::chrono::seconds;
 
-const plan::Watch not_watched;
-
-// What the nodes note is looked at twenty times while a limit passes, and often enough for them to
-// go on with their live samples, of which each look takes all.
-constexpr int looks_of_a_limit = 20;
-constexpr seconds shortest_between_looks{2};
-constexpr seconds longest_between_looks{record::live_usage_seconds / 2};
-constexpr std::size_t samples_of_a_look = 32;
-
-// The nodes take the first sample when the first task runs.
-constexpr seconds longest_without_samples{60};
-
-// Imports, and the first collective of all.
-constexpr seconds until_ranks_join{300};
+constexpr seconds between_looks_for_start{2};
 
 // To write its stack is work of a process, too.
 constexpr seconds after_stacks{5};
 
 // A job that stands still so often does not need to be told of it.
 constexpr int most_alarms_of_a_start = 20;
-
-seconds between_looks(const plan::Watch& watch) {
-    auto least = static_cast<int>(longest_between_looks.count()) * looks_of_a_limit;
-    for (const int limit : {watch.silence, watch.idle_gpu, watch.slow_over}) {
-        if (limit > 0) least = std::min(least, limit);
-    }
-    return std::clamp(seconds(least / looks_of_a_limit), shortest_between_looks,
-                      longest_between_looks);
-}
 
 std::optional<job::LinePattern> pattern_of(const std::optional<plan::Watch>& watch) {
     if (!watch || watch->pattern.empty()) return std::nullopt;
@@ -123,11 +100,11 @@ Watcher::Watcher(Context& context, const plan::Step& step)
     : context_(context),
       on_(context.plan.watch.has_value()),
       lines_(pattern_of(context.plan.watch)),
-      next_look_(Clock::now()),
-      work_(step.kind == plan::StepKind::master ? 1 : context.place.nodes.size()),
-      // It is never asked without "watch".
-      slow_(context.plan.watch ? *context.plan.watch : not_watched),
-      webhook_(context) {}
+      next_look_for_start_(Clock::now()),
+      webhook_(context) {
+    if (!on_) return;
+    usage_.emplace(context, step.kind == plan::StepKind::master ? 1 : context.place.nodes.size());
+}
 
 void Watcher::saw(std::size_t rank, record::RankStream stream, std::string_view bytes) {
     if (!on_) return;
@@ -144,62 +121,11 @@ void Watcher::saw(std::size_t rank, record::RankStream stream, std::string_view 
 // Slurm may take long to start the step, for instance while its controller does not answer.
 bool Watcher::ranks_have_begun(Clock::time_point now) {
     if (stalls_) return true;
-    if (now < next_look_) return false;
-    next_look_ = now + shortest_between_looks;
+    if (now < next_look_for_start_) return false;
+    next_look_for_start_ = now + between_looks_for_start;
     if (record::started_tasks(context_.files(), context_.start(), 0).empty()) return false;
     stalls_.emplace(*context_.plan.watch, now);
     return true;
-}
-
-void Watcher::look_at_usage(Clock::time_point now) {
-    const bool needs_work = stalls_->needs_work(now);
-    const bool begins = needs_work && !looks_at_work_;
-    looks_at_work_ = needs_work;
-    if (!needs_work && context_.plan.watch->slow_percent == 0) return;
-    if (!begins && now < next_look_) return;
-    next_look_ = now + between_looks(*context_.plan.watch);
-    if (begins) {
-        work_.forget();
-        stalls_->looks(now);
-    }
-    // Without such questions, the nodes take fewer and fewer samples. They take some all the same.
-    static_cast<void>(record::ask_for_live_usage(context_.files()));
-    const auto usage = record::newest_usage(context_.files(), context_.attempt(), context_.start(),
-                                            samples_of_a_look);
-    slow_.look(usage);
-    note_waits(now);
-    if (needs_work) note_work(usage, now);
-}
-
-void Watcher::note_work(const std::vector<record::NodeUsage>& usage, Clock::time_point now) {
-    const WorkSeen seen = work_.look(usage, now);
-    for (ToEnd& one : to_end_)
-        ++one.looks;
-    knows_all_nodes_ = seen.everywhere;
-    if (seen.ranks || !seen.known) stalls_->worked(now);
-    if (seen.gpus || !seen.gpus_known) stalls_->gpus_worked(now);
-    const bool needs_gpus = context_.plan.watch->idle_gpu > 0;
-    note_unknown(!seen.known || (needs_gpus && !seen.gpus_known), now);
-}
-
-void Watcher::note_waits(Clock::time_point now) {
-    const plan::Watch& watch = *context_.plan.watch;
-    if (watch.slow_percent == 0 || warned_of_waits_ || slow_.can_compare()) return;
-    if (!compares_since_) compares_since_ = now;
-    if (now - *compares_since_ < seconds(watch.slow_over) + until_ranks_join) return;
-    warned_of_waits_ = true;
-    context_.log.warn(
-        "the nodes do not note of two ranks how long they wait in collectives of mpi_bridge, so "
-        "\"watch.slowRank\" cannot tell whether one is slow");
-}
-
-void Watcher::note_unknown(bool unknown, Clock::time_point now) {
-    if (!unknown) return unknown_since_.reset();
-    if (!unknown_since_) unknown_since_ = now;
-    if (now - *unknown_since_ < longest_without_samples || std::exchange(warned_, true)) return;
-    context_.log.warn(
-        "the nodes do not note what the ranks or their GPUs do, so \"watch.silence\" and "
-        "\"watch.idleGpu\" cannot tell whether they stand still");
 }
 
 void Watcher::poll(bool may_end) {
@@ -211,7 +137,10 @@ void Watcher::poll(bool may_end) {
         if (look_->poll(std::chrono::milliseconds(0))) tell();
         return;
     }
-    look_at_usage(now);
+    if (usage_->look(*stalls_, now)) {
+        for (ToEnd& one : to_end_)
+            ++one.looks;
+    }
     if (may_end) decide(now);
     stall_ = change(now);
     if (!stall_) return;
@@ -223,11 +152,12 @@ void Watcher::poll(bool may_end) {
 
 std::optional<StallChange> Watcher::change(Clock::time_point now) {
     if (auto stall = stalls_->poll(now)) return stall;
-    return tells_of_slow_ranks_ ? slow_.poll() : std::nullopt;
+    return tells_of_slow_ranks_ ? usage_->slow_ranks().poll() : std::nullopt;
 }
 
 bool Watcher::lasts(Stalled what, Clock::time_point now) const {
-    return what == Stalled::slow_rank ? slow_.is_slow() : stalls_->stands_still(what, now);
+    return what == Stalled::slow_rank ? usage_->slow_ranks().is_slow()
+                                      : stalls_->stands_still(what, now);
 }
 
 void Watcher::finish(bool in_a_hurry) {
@@ -258,8 +188,7 @@ void Watcher::tell() {
         look_->end();
         old_look_.emplace(std::move(*look_));
         look_.reset();
-        work_.forget();
-        next_look_ = Clock::now() + after_stacks;
+        usage_->pause_until(Clock::now() + after_stacks);
     }
     const StallChange stall = *std::exchange(stall_, std::nullopt);
     if (!stall.slow.empty()) single_out(stall.slow, found ? *found : StacksFound{}, place);
@@ -313,7 +242,8 @@ void Watcher::decide(Clock::time_point now) {
         if (by_work && one.looks < 2) continue;
         std::string why;
         if (one.what == Stalled::slow_rank) why = why_slow_ranks_stay(one.alarm);
-        if (by_work && !knows_all_nodes_) why = "some node does not note what its ranks do";
+        if (by_work && !usage_->knows_all_nodes())
+            why = "some node does not note what its ranks do";
         if (why.empty()) {
             ending_ = ended_by_watch(one.what, one.alarm);
             return;

@@ -13,10 +13,9 @@
 #include "run/notify/alarm_webhook.hpp"
 #include "run/phases/phase.hpp"
 #include "run/watch/line_stream.hpp"
-#include "run/watch/slow_rank.hpp"
 #include "run/watch/stack_look.hpp"
 #include "run/watch/stall.hpp"
-#include "run/watch/work.hpp"
+#include "run/watch/usage_watch.hpp"
 
 namespace batchai::run {
 
@@ -45,12 +44,6 @@ class Watcher {
 
   private:
     [[nodiscard]] bool ranks_have_begun(Clock::time_point now);
-    // Looks at what the nodes have noted, if that matters now.
-    void look_at_usage(Clock::time_point now);
-    void note_work(const std::vector<record::NodeUsage>& usage, Clock::time_point now);
-    void note_unknown(bool unknown, Clock::time_point now);
-    // Warns once if nobody can say which rank is slow.
-    void note_waits(Clock::time_point now);
     // Returns what has changed.
     [[nodiscard]] std::optional<StallChange> change(Clock::time_point now);
     [[nodiscard]] bool lasts(Stalled what, Clock::time_point now) const;
@@ -66,15 +59,8 @@ class Watcher {
     bool on_;  // the job has "watch", and there have not been too many alarms
     LineStream lines_;
     std::optional<StallClock> stalls_;  // none before the ranks have begun
-    Clock::time_point next_look_;       // whether they have begun, and at what they do
-    WorkMeter work_;
-    SlowRankMeter slow_;
-    bool looks_at_work_ = false;
-    bool knows_all_nodes_ = false;
-    std::optional<Clock::time_point> unknown_since_;   // nobody knows what the ranks do
-    bool warned_ = false;                              // of that
-    std::optional<Clock::time_point> compares_since_;  // the waits of ranks, or tries to
-    bool warned_of_waits_ = false;
+    Clock::time_point next_look_for_start_;
+    std::optional<UsageWatch> usage_;    // none: there is no "watch"
     std::optional<StallChange> stall_;   // of which is to be told
     std::optional<StackLook> look_;      // for that
     std::optional<StackLook> old_look_;  // whose step is ending
