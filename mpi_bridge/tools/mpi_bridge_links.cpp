@@ -50,9 +50,8 @@ constexpr const char* help =
     "  --seconds N    how long that may take, about; default: 4\n"
     "  --help         this text\n"
     "\n"
-    "Prints a line for each pair, from its task with the smaller number. Exits with 1 if some "
-    "data\n"
-    "was wrong or did not come, and with 2 if the command line is wrong.\n";
+    "Prints a line for each pair, from its task with the smaller number. Exits with 1 if some\n"
+    "data was wrong or did not come, and with 2 if the command line is wrong.\n";
 
 struct Options {
     std::string report;
@@ -154,20 +153,18 @@ class LinkCheck {
         return false;
     }
 
-    // Returns how many bytes fit into the time of one exchange, by the slower of two probes. Both
-    // partners find the same. Returns nothing if it fails.
+    // Returns how many bytes fit into the time of one exchange, by a probe, of which the slower
+    // partner's time counts, so that both find the same. Returns nothing if it fails.
     std::optional<std::size_t> bytes_for(int peer) {
         resize(least_bytes);
-        double slowest = 0;
-        for (int i = 0; i < 2; ++i) {
-            const auto begin = Clock::now();
-            if (!exchange(peer, out_.data(), in_.data(), least_bytes)) return std::nullopt;
-            // The first one also makes the connection.
-            slowest = Seconds(Clock::now() - begin).count();
-        }
-        double others = 0;
-        if (!exchange(peer, &slowest, &others, sizeof slowest)) return std::nullopt;
-        slowest = std::max({slowest, others, 1e-6});
+        // The first one makes the connection.
+        if (!exchange(peer, out_.data(), in_.data(), least_bytes)) return std::nullopt;
+        const auto begin = Clock::now();
+        if (!exchange(peer, out_.data(), in_.data(), least_bytes)) return std::nullopt;
+        const double own = Seconds(Clock::now() - begin).count();
+        double partners = 0;
+        if (!exchange(peer, &own, &partners, sizeof own)) return std::nullopt;
+        const double slowest = std::max({own, partners, 1e-6});
         const double of_one = budget_ / (rounds_of(size_) * (repetitions + 1));
         const double fits =
             std::clamp(static_cast<double>(least_bytes) * of_one / slowest,

@@ -14,6 +14,7 @@
 
 #include "base/record.hpp"
 #include "base/text.hpp"
+#include "status/history/speed.hpp"
 #include "status/output_directory.hpp"
 
 namespace batchai::status {
@@ -135,9 +136,7 @@ void add_waits(const EfficiencyFacts& facts, Efficiency& out) {
     for (const record::RankWait& one : waits)
         shares.push_back(one.share);
     if (const auto awaited = record::awaited_one(shares)) out.awaited_rank = waits[*awaited];
-    const auto middle = shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2);
-    std::nth_element(shares.begin(), middle, shares.end());
-    out.wait_percent = 100 * *middle;
+    out.wait_percent = 100 * median(std::move(shares));
 }
 
 void add_accounts(const EfficiencyFacts& facts, Efficiency& out) {

@@ -121,7 +121,7 @@ TEST(NativeStacks, AreMissingWithAReason) {
         gone = OtherProcess([] { OtherProcess::is_ready(); }).id();
     }
     auto answers = native_stacks({{gone, {gone}}}, longest);
-    EXPECT_NE(answers[gone].why, "");
+    EXPECT_EQ(answers[gone].why, "it has ended");
     EXPECT_THAT(answers[gone].stacks, IsEmpty());
     EXPECT_THAT(native_stacks({}, longest), IsEmpty());
     const OtherProcess child([] { wait_in_a_test(OtherProcess::is_ready); });

@@ -67,9 +67,10 @@ struct CopiedThread {
 std::vector<CopiedThread> copies_of(const NativeQuestion& question, std::size_t& room) {
     const base::FileDescriptor memory(
         open(fmt::format("/proc/{}/mem", question.process).c_str(), O_RDONLY | O_CLOEXEC));
+    const std::string why_not = memory.valid() ? std::string() : why_not_allowed();
     std::vector<CopiedThread> copies;
     for (const pid_t thread : question.threads) {
-        base::Result<ThreadCopy> copy = base::fail(why_not_allowed());
+        base::Result<ThreadCopy> copy = base::fail(why_not);
         if (room == 0)
             copy = base::fail("there are too many threads");
         else if (memory.valid())
@@ -132,41 +133,45 @@ void take(std::string_view text, std::map<pid_t, NativeAnswer>& answers) {
         answer.stacks[thread] = std::move(frames);
 }
 
+// Returns what a child of this process prints until the deadline.
+base::Result<std::string> dumps_of(const std::vector<NativeQuestion>& questions,
+                                   Clock::time_point deadline) {
+    auto pipe = TRY(base::make_pipe());
+    auto child =
+        TRY(base::Child::fork([&] { return write_dumps(questions, pipe.write_end.get()); }, true));
+    pipe.write_end.reset(-1);
+    std::string text;
+    while (true) {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+        pollfd event{.fd = pipe.read_end.get(), .events = POLLIN, .revents = 0};
+        const int count = poll(&event, 1, static_cast<int>(std::max<long>(left.count(), 0)));
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0 || !base::drain(pipe.read_end.get(), text)) break;
+    }
+    // A thread that it has stopped goes on when it ends.
+    if (!child.ended_by(std::min(deadline, Clock::now() + std::chrono::milliseconds(100)))) {
+        child.signal(SIGKILL);
+        child.release();
+    }
+    return text;
+}
+
 }  // namespace
 
 std::map<pid_t, NativeAnswer> native_stacks(const std::vector<NativeQuestion>& questions,
                                             std::chrono::milliseconds longest) {
     std::map<pid_t, NativeAnswer> answers;
     if (questions.empty()) return answers;
-    const auto deadline = Clock::now() + longest;
-    auto pipe = base::make_pipe();
-    if (!pipe) return answers;
-    auto child =
-        base::Child::fork([&] { return write_dumps(questions, pipe->write_end.get()); }, true);
-    if (!child) return answers;
-    pipe->write_end.reset(-1);
-    std::string text;
-    while (true) {
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-        pollfd event{.fd = pipe->read_end.get(), .events = POLLIN, .revents = 0};
-        const int count = poll(&event, 1, static_cast<int>(std::max<long>(left.count(), 0)));
-        if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) break;
-        if (!base::drain(pipe->read_end.get(), text)) break;
-    }
-    // A thread that it has stopped goes on when it ends.
-    if (!child->ended_by(std::min(deadline, Clock::now() + std::chrono::milliseconds(100)))) {
-        child->signal(SIGKILL);
-        child->release();
-    }
-    for (std::size_t end = text.find(after_record); end != std::string::npos;
-         end = text.find(after_record)) {
-        take(std::string_view(text).substr(0, end), answers);
-        text.erase(0, end + 1);
-    }
+    const auto dumps = dumps_of(questions, Clock::now() + longest);
+    // What follows the last record is a part of one.
+    auto records = base::split(dumps ? std::string_view(*dumps) : std::string_view(), after_record);
+    records.pop_back();
+    for (const std::string_view record : records)
+        take(record, answers);
     for (const NativeQuestion& question : questions) {
         if (!answers.contains(question.process))
-            answers[question.process].why = "there was not enough time";
+            answers[question.process].why =
+                dumps ? "there was not enough time" : dumps.error().what;
     }
     return answers;
 }

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <string>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -38,11 +37,6 @@ constexpr int stopped_as_asked = PTRACE_EVENT_STOP;
 std::vector<pid_t>& late_threads() {
     static std::vector<pid_t> threads;
     return threads;
-}
-
-std::string why_not() {
-    if (errno == EPERM) return why_not_allowed();
-    return std::generic_category().message(errno);
 }
 
 // Lets a stopped thread go on, with the signal that it was about to get.
@@ -79,8 +73,9 @@ base::Result<void> expect_to_stop(pid_t thread) {
 
 base::Result<void> ask_to_stop(pid_t thread) {
     TRY(expect_to_stop(thread));
-    if (ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) != 0) return base::fail(why_not());
-    if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0) return base::fail(why_not());
+    if (ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) != 0) return base::fail(why_not_allowed());
+    if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0)
+        return base::fail(why_not_allowed());
     return {};
 }
 
@@ -114,7 +109,8 @@ base::Result<void> stop(pid_t thread) {
 base::Result<ThreadRegisters> registers_of(pid_t thread) {
     user_regs_struct kernels{};
     iovec place{.iov_base = &kernels, .iov_len = sizeof kernels};
-    if (ptrace(PTRACE_GETREGSET, thread, NT_PRSTATUS, &place) != 0) return base::fail(why_not());
+    if (ptrace(PTRACE_GETREGSET, thread, NT_PRSTATUS, &place) != 0)
+        return base::fail(why_not_allowed());
     if (place.iov_len != sizeof kernels) return base::fail("it is no program of 64 bits");
     ThreadRegisters out;
 #if defined(__aarch64__)
@@ -156,8 +152,11 @@ void wait_for_late_threads() {
     }
 }
 
-const char* why_not_allowed() {
-    return "the kernel does not allow it (kernel.yama.ptrace_scope, or a debugger is there)";
+std::string why_not_allowed() {
+    if (errno == ENOENT || errno == ESRCH) return "it has ended";
+    if (errno == EPERM || errno == EACCES)
+        return "the kernel does not allow it (kernel.yama.ptrace_scope, or a debugger is there)";
+    return std::generic_category().message(errno);
 }
 
 base::Result<ThreadCopy> copy_thread(pid_t thread, int memory) {

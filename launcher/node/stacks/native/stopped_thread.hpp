@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <sys/types.h>
@@ -42,7 +43,7 @@ struct ThreadCopy {
 // them go on.
 void wait_for_late_threads();
 
-// Why the kernel does not allow to look into a process, by errno.
-[[nodiscard]] const char* why_not_allowed();
+// Returns why the kernel does not let us look into a process, by errno.
+[[nodiscard]] std::string why_not_allowed();
 
 }  // namespace batchai::node
