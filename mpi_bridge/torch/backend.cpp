@@ -28,20 +28,37 @@ c10::intrusive_ptr<c10d::Backend::Options> EngineBackend::getBackendOptions() {
     return c10::make_intrusive<Options>("mpi_bridge", timeout);
 }
 
+namespace {
+
+/// The timeout, if the user has set one.
+std::optional<double> seconds_of(const c10::intrusive_ptr<c10d::Backend::Options>& opts) {
+    if (!opts || opts->timeout == kBackendDefaultTimeout) {
+        return {};
+    }
+    return std::chrono::duration<double>(opts->timeout).count();
+}
+
+}  // namespace
+
 c10::intrusive_ptr<c10d::Backend> EngineBackend::split(
     const c10::intrusive_ptr<c10d::Store>& /*store*/, const std::vector<int>& ranks,
     const c10::intrusive_ptr<Options>& opts) {
-    std::optional<double> seconds;
     std::string name;
-    if (opts) {
-        if (opts->timeout != kBackendDefaultTimeout) {
-            seconds = std::chrono::duration<double>(opts->timeout).count();
-        }
-        if constexpr (requires { opts->group_name; }) {
-            name = opts->group_name;
-        }
+    if constexpr (requires { opts->group_name; }) {
+        name = opts ? opts->group_name : "";
     }
-    return python::split(group_.members, ranks, seconds, name);
+    return python::split(group_.members, ranks, seconds_of(opts), name);
+}
+
+c10::intrusive_ptr<c10d::Backend> EngineBackend::shrink(const std::vector<int64_t>& excluded,
+                                                        int /*shrink_flags*/,
+                                                        const c10::intrusive_ptr<Options>& opts) {
+    return python::shrink({.name = group_.name,
+                           .members = group_.members,
+                           .rank = group_.rank,
+                           .limit = group_.limit,
+                           .is_of_default_group = group_.is_of_default_group},
+                          excluded, seconds_of(opts));
 }
 
 // The order of operations, and their end.

@@ -47,6 +47,12 @@ class EngineBackend final : public c10d::Backend {
     c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& store,
                                       const std::vector<int>& ranks,
                                       const c10::intrusive_ptr<Options>& opts) override;
+    // Older versions of torch do not have these two, and call neither.
+    bool supportsShrinking() const { return true; }
+    /// Makes the group without these of its ranks; the others call this. Operations that are under
+    /// way end with an error, whatever the flags say.
+    c10::intrusive_ptr<Backend> shrink(const std::vector<int64_t>& excluded, int shrink_flags,
+                                       const c10::intrusive_ptr<Options>& opts);
 
     // Reductions.
     WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) override;

@@ -25,6 +25,7 @@ struct Package {
     pybind11::object raise_error;  // raise_error(status, text)
     pybind11::object close_set;
     pybind11::object split;
+    pybind11::object shrink;
     unsigned long main_thread = 0;  // of Python
 };
 
@@ -68,6 +69,16 @@ c10::intrusive_ptr<c10d::Backend> split(const std::vector<int>& members,
     return made.cast<c10::intrusive_ptr<c10d::Backend>>();
 }
 
+c10::intrusive_ptr<c10d::Backend> shrink(const KnownGroup& group,
+                                         const std::vector<int64_t>& excluded,
+                                         std::optional<double> seconds) {
+    const pybind11::gil_scoped_acquire acquired;
+    return package()
+        .shrink(group.name, group.members, group.rank, group.limit, group.is_of_default_group,
+                excluded, seconds)
+        .cast<c10::intrusive_ptr<c10d::Backend>>();
+}
+
 }  // namespace python
 
 namespace {
@@ -105,9 +116,10 @@ PYBIND11_MODULE(mpi_bridge_torch, module) {
     module.def(
         "set_package",
         [](std::map<int, std::string> class_names, py::object raise_error, py::object close_set,
-           py::object split, unsigned long main_thread) {
+           py::object split, py::object shrink, unsigned long main_thread) {
             python::package() = {std::move(class_names), std::move(raise_error),
-                                 std::move(close_set), std::move(split), main_thread};
+                                 std::move(close_set),   std::move(split),
+                                 std::move(shrink),      main_thread};
         },
         "What the backend calls in Python.");
     module.def(

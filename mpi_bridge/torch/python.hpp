@@ -40,4 +40,18 @@ c10::intrusive_ptr<c10d::Backend> split(const std::vector<int>& members,
                                         const std::vector<int>& ranks,
                                         std::optional<double> seconds, const std::string& name);
 
+/// A group as shrinking.py has it.
+struct KnownGroup {
+    const std::string& name;
+    const std::vector<int>& members;
+    int rank;
+    std::optional<double> limit;
+    bool is_of_default_group;
+};
+
+/// What the ranks of a group that are not `excluded` make when they shrink it: see groups.py.
+c10::intrusive_ptr<c10d::Backend> shrink(const KnownGroup& group,
+                                         const std::vector<int64_t>& excluded,
+                                         std::optional<double> seconds);
+
 }  // namespace mpi_bridge::torch::python

@@ -55,9 +55,14 @@ def init() -> None:
 def init_with(store: Any, rank: int, size: int) -> None:
     """Do the same as init() for ranks that have a store of torch, where they need it."""
     if meeting.is_needed(size) and not is_initialized():
-        _join(lambda: meeting.init_with(store, rank, size))
+        join_by(store, rank, size)
     else:
         _join(lambda: native.call("mpib_init"))
+
+
+def join_by(store: Any, rank: int, size: int) -> None:
+    """Join the ranks that meet in a store of torch, whoever has started this process."""
+    _join(lambda: meeting.init_with(store, rank, size))
 
 
 def _join(join: Callable[[], None]) -> None:

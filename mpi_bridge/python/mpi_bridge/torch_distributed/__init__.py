@@ -14,6 +14,7 @@ from __future__ import annotations
 import torch.distributed as dist
 
 from . import groups, rendezvous
+from .losses import lost_ranks
 from .process_group import EngineProcessGroup
 
 NAME = groups.NAME
@@ -31,4 +32,4 @@ def register() -> None:
 if dist.is_available():
     register()
 
-__all__ = ["NAME", "EngineProcessGroup", "register"]
+__all__ = ["NAME", "EngineProcessGroup", "lost_ranks", "register"]

@@ -65,6 +65,7 @@ def _introduce(loaded: Any) -> None:
         _raise_error,
         private_sets.close_set,
         groups.split_native,
+        groups.shrink_native,
         threading.main_thread().ident,
     )
     on_device.also_finish(loaded.latest_marks)

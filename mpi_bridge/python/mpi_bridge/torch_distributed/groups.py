@@ -14,7 +14,8 @@ from torch._C import _distributed_c10d as c10d
 from torch.distributed import distributed_c10d
 
 from .. import engine, objects, on_device, world
-from . import cpp_backend, process_sets, replicas
+from ..errors import PeerLostError
+from . import cpp_backend, losses, process_sets, replicas, shrinking
 from .process_group import EngineBackend, EngineProcessGroup
 from .process_sets import ProcessSet
 
@@ -30,11 +31,12 @@ class _Creation(threading.local):
 
 _creation = _Creation()
 _default_groups = 0  # that there have been so far; the same on all ranks
+_timeout: timedelta | None = None  # of the default group
 
 
 def create(options: Any, _backend_options: Any = None) -> Any:
     """Make the group for torch: of all ranks, or of the members of new_group()."""
-    global _default_groups
+    global _default_groups, _timeout
     if not options.global_ranks_in_group:
         world.init_with(options.store, options.group_rank, options.group_size)
     replicas.watch()
@@ -44,11 +46,8 @@ def create(options: Any, _backend_options: Any = None) -> Any:
         _default_groups += 1
         _require_same_place(options.group_rank, options.group_size)
         members = list(range(options.group_size))
-        if _is_set_by_user(options.timeout):
-            world.set_timeout(options.timeout.total_seconds())
-        process_sets.look_for_gpus()
-        replicas.require_same_interval()
-        process_set = ProcessSet(engine.WORLD, is_of_default_group=True)
+        _timeout = options.timeout
+        process_set = _set_of_all_ranks(options.timeout)
     else:
         if _is_set_by_user(options.timeout):
             limit = options.timeout.total_seconds()
@@ -70,6 +69,14 @@ def create(options: Any, _backend_options: Any = None) -> Any:
         _split,
         name,
     )
+
+
+def _set_of_all_ranks(timeout: timedelta | None) -> ProcessSet:
+    if _is_set_by_user(timeout):
+        world.set_timeout(timeout.total_seconds())
+    process_sets.look_for_gpus()
+    replicas.require_same_interval()
+    return ProcessSet(engine.WORLD, is_of_default_group=True)
 
 
 def _native_backend(
@@ -171,8 +178,46 @@ def _split_set(
     return process_sets.of_members(members, limit or 0) if is_member else None
 
 
+def shrink(group: shrinking.Group, excluded: list[int], timeout: timedelta | None) -> Any:
+    """Make the backend of a group without these of its ranks. The others call this.
+
+    If the user sets no timeout, the new group has that of the old one.
+    """
+    global _timeout
+    smaller = group.without(excluded)
+    if group.is_of_default_group:
+        _timeout = timeout if _is_set_by_user(timeout) else _timeout
+        store = shrinking.join_without(excluded, smaller)
+        process_set = _set_of_all_ranks(_timeout)
+        losses.say_where(store, smaller.rank)
+        limit = None
+    else:
+        limit = timeout.total_seconds() if _is_set_by_user(timeout) else group.limit
+        try:
+            process_set = process_sets.of_members(smaller.members, limit or 0)
+        except PeerLostError as error:
+            raise shrinking.say_what_helps(error) from error
+    make = _backend if cpp_backend.module() is None else _native_backend
+    return make(smaller.name, process_set, smaller.members, smaller.rank, limit)
+
+
+def shrink_native(
+    name: str,
+    members: list[int],
+    rank: int,
+    limit: float | None,
+    is_of_default_group: bool,
+    excluded: list[int],
+    seconds: float | None,
+) -> Any:
+    """Do the same for a group in C++."""
+    group = shrinking.Group(name, members, rank, limit, is_of_default_group)
+    return shrink(group, excluded, None if seconds is None else timedelta(seconds=seconds))
+
+
 def install() -> None:
     """Patch the private functions of torch that know what create() is not told."""
+    shrinking.keep_torchs_kind_away()
     _learn_the_backend()
     _learn_who_takes_part()
     _split_only_when_asked()
@@ -206,7 +251,10 @@ def _learn_the_backend() -> None:
         if is_outside and process_sets.job_has_gpus() and not _creation.only_members:
             process_sets.of_all_ranks(members)
         with _known(backend=text):
-            return original(group_size, group_rank, members, backend, *rest, **options)
+            made = original(group_size, group_rank, members, backend, *rest, **options)
+        if NAME in text and not members:
+            losses.say_where(distributed_c10d._world.pg_map[made[0]][1], group_rank)
+        return made
 
     distributed_c10d._new_process_group_helper = helper
 

@@ -19,6 +19,7 @@ from torch._C import _distributed_c10d as c10d
 from .. import world
 from .point_to_point import PointToPoint
 from .process_sets import ProcessSet
+from .shrinking import Group
 
 Split = Callable[..., Any]
 
@@ -65,6 +66,17 @@ class _Common(PointToPoint):
         self._is_aborted = True
         self._completer.abandon(RuntimeError(f"group {self._name} was aborted"))
 
+    def shrink(self, excluded: list[int], _flags: int = 0, options: Any = None) -> EngineBackend:
+        """Make the group without these of its ranks; the others call this.
+
+        Operations that are under way end with an error, whatever the flags say.
+        """
+        from .groups import shrink  # which makes these objects
+
+        default = self._set.is_of_default_group
+        group = Group(self._name, self._members, self._group_rank, self._limit, default)
+        return shrink(group, excluded, getattr(options, "_timeout", None))
+
     def eager_connect_single_device(self, _device: Any = None) -> None:
         """Connections are made when they are first needed."""
 
@@ -77,7 +89,7 @@ class _Common(PointToPoint):
     # torch looks for these on the class; an inherited one would ask the class again, without end.
     supports_coalescing = property(lambda self: False)
     _supports_time_estimate = property(lambda self: False)
-    supports_shrinking = property(lambda self: False)
+    supports_shrinking = property(lambda self: True)
     supports_reconfigure = property(lambda self: False)
     supports_window = property(lambda self: False)
     supports_abort_hooks = property(lambda self: False)
