@@ -52,7 +52,14 @@ DeviceChoice choose_interface(const Network& network) {
         if (reason.back() == ' ') reason += network.launcher;
         return {{best->name}, std::move(reason)};
     }
-    return {{}, "no interface but loopback is up on this host"};
+    std::string reason = "no interface but loopback is up on this host";
+    for (const auto& interface : network.interfaces) {
+        if (!fit(interface)) continue;
+        reason = "nothing tells whether " + interface.name +
+                 " leads to the other hosts, because it is virtual and has no default route";
+        break;
+    }
+    return {{}, std::move(reason)};
 }
 
 std::vector<std::string> comma_separated(std::string_view list) {

@@ -14,6 +14,7 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -140,11 +141,25 @@ std::string own_address_towards(const std::string& other) {
     return known ? in_numbers(reinterpret_cast<const sockaddr*>(&own)) : std::string();
 }
 
+// The IPv4 address of a host in numbers, "" if it has none.
+std::string address_of(const char* host) {
+    addrinfo hints{};
+    hints.ai_family = AF_INET;
+    addrinfo* found = nullptr;
+    if (getaddrinfo(host, nullptr, &hints, &found) != 0) return {};
+    const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, freeaddrinfo);
+    return in_numbers(found->ai_addr);
+}
+
 }  // namespace
 
 Network network_of_this_host() {
-    const char* const launcher = std::getenv("SLURM_LAUNCH_NODE_IPADDR");
-    return network_of_this_host(launcher == nullptr ? "" : launcher, Network().launcher);
+    if (const char* const launcher = std::getenv("SLURM_LAUNCH_NODE_IPADDR"))
+        return network_of_this_host(launcher, Network().launcher);
+    // Ranks that Slurm has not started, but torchrun or a script, usually have this variable.
+    if (const char* const master = std::getenv("MASTER_ADDR"))
+        return network_of_this_host(address_of(master), std::string("MASTER_ADDR, ") + master);
+    return network_of_this_host("", Network().launcher);
 }
 
 Network network_of_this_host(const std::string& address, std::string words) {

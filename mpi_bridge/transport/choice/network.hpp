@@ -25,8 +25,9 @@ struct Network {
     std::string launcher = "the launcher of the step";  // what that is, in words
 };
 
-// Reads /sys/class, /proc/net, the interfaces' addresses and SLURM_LAUNCH_NODE_IPADDR. Sends
-// nothing. What cannot be read is left out.
+// Reads /sys/class, /proc/net, the interfaces' addresses and SLURM_LAUNCH_NODE_IPADDR. Where Slurm
+// has not set that variable, the host that MASTER_ADDR names takes the launcher's place; its name
+// is looked up. Nothing else is sent. What cannot be read is left out.
 [[nodiscard]] Network network_of_this_host();
 
 // The same with another host in the place of the launcher: its address, and what it is in words.

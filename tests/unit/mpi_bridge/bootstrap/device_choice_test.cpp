@@ -73,6 +73,13 @@ TEST(DeviceChoice, TakesABridgeOnlyIfItLeadsToTheOthers) {
     EXPECT_EQ(choose_interface(host).devices, Names{"br0"});
 }
 
+TEST(DeviceChoice, SaysWhyItTakesNone) {
+    EXPECT_EQ(choose_interface(network({loopback()})).reason,
+              "no interface but loopback is up on this host");
+    const auto reason = choose_interface(network({loopback(), bridge("br0", "10.0.0.5")})).reason;
+    EXPECT_NE(reason.find("whether br0 leads to the other hosts"), std::string::npos) << reason;
+}
+
 TEST(DeviceChoice, SaysWhy) {
     auto host = network({card("eth0", "192.0.2.5")});
     host.address_to_launcher = "192.0.2.5";
@@ -89,6 +96,18 @@ TEST(Network, OfThisHostHasTheLoopbackInterfaceAndKnowsItAsSuch) {
     ASSERT_NE(lo, here.interfaces.end());
     EXPECT_TRUE(lo->loopback);
     EXPECT_FALSE(lo->hardware);
+}
+
+TEST(Network, LooksForTheWayToMasterAddrWhereSlurmNamesNoLauncher) {
+    unsetenv("SLURM_LAUNCH_NODE_IPADDR");
+    setenv("MASTER_ADDR", "localhost", 1);
+    const auto by_name = mpi_bridge::network_of_this_host();
+    EXPECT_EQ(by_name.address_to_launcher, "127.0.0.1");
+    EXPECT_EQ(by_name.launcher, "MASTER_ADDR, localhost");
+    setenv("SLURM_LAUNCH_NODE_IPADDR", "127.0.0.2", 1);
+    EXPECT_EQ(mpi_bridge::network_of_this_host().launcher, "the launcher of the step");
+    unsetenv("SLURM_LAUNCH_NODE_IPADDR");
+    unsetenv("MASTER_ADDR");
 }
 
 }  // namespace
