@@ -70,6 +70,7 @@ Done Library::join_step(const mpib_meeting* meeting) {
     failure_ = &failures_.emplace_back();
     TRY(wireup_.join({.network = settings_.network,
                       .start_timeout = [this] { return start_timeout(); },
+                      .host_timeout = settings_.host_timeout,
                       .failure = failure_,
                       .stall = engine_settings_.stall,
                       .engine_is_awaited = [this] { start_engine(); }}));

@@ -78,6 +78,7 @@ Done Wireup::open_heartbeat(const Options& how, const Network& host,
     options.local_size = topology.local_size;
     options.host_of_rank = topology.host_of_rank;
     options.addresses = std::move(interface->addresses);
+    options.host_timeout = how.host_timeout;
     options.address_of = std::move(address_of);
     options.failure = how.failure;
     options.waits = &waits();
@@ -136,6 +137,7 @@ Done Wireup::join(const Options& options) {
     wishes.local_size = topology.local_size;
     wishes.network = options.network;
     wishes.host = network_of_this_host();
+    wishes.host_timeout = options.host_timeout;
     wishes.waits = &waits();
 
     TRY(open_heartbeat(options, wishes.host, [fetch](int rank) {

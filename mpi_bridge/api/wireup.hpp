@@ -26,6 +26,7 @@ class Wireup {
         std::string network;  // MPI_BRIDGE_NETWORK
         // How long the addresses of others may be waited for; asked before each wait.
         std::function<Seconds()> start_timeout;
+        Seconds host_timeout{60};         // as for TcpTransport
         FailureToken* failure = nullptr;  // must outlive the wire-up
         StallSettings stall;
         std::function<void()> engine_is_awaited;  // see Heartbeat::Options

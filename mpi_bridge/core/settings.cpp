@@ -63,6 +63,13 @@ Outcome<Settings> settings_from_environment() {
         }
         settings.start_timeout = settings.timeout = *seconds;
     }
+    if (const auto text = variable("MPI_BRIDGE_HOST_TIMEOUT_SECONDS"); !text.empty()) {
+        const auto seconds = parse_seconds(text);
+        if (!seconds || *seconds < Seconds(1)) {
+            return unusable("MPI_BRIDGE_HOST_TIMEOUT_SECONDS", text, "a number of seconds from 1");
+        }
+        settings.host_timeout = *seconds;
+    }
     if (const auto text = variable("MPI_BRIDGE_SEGMENT_BYTES"); !text.empty()) {
         const auto bytes = parse_bytes(text);
         if (!bytes || *bytes < shortest_segment || *bytes > longest_segment) {

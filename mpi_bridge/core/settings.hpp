@@ -19,6 +19,7 @@ struct Settings {
     // is unlimited.
     Seconds start_timeout{300};
     Seconds timeout = no_limit;
+    Seconds host_timeout{60};                   // MPI_BRIDGE_HOST_TIMEOUT_SECONDS
     std::size_t segment_bytes = 1024UL * 1024;  // MPI_BRIDGE_SEGMENT_BYTES
     std::string network = "auto";               // MPI_BRIDGE_NETWORK; auto, ucx or tcp
     std::string allreduce;                      // MPI_BRIDGE_ALLREDUCE; "" means by the model

@@ -131,6 +131,7 @@ Done HeartbeatImplementation::listen() {
     options.size = options_.size;
     options.local_size = options_.local_size;
     options.addresses = options_.addresses;
+    options.host_timeout = options_.host_timeout;
     options.longest_sleep = std::chrono::seconds(1);
     options.survives_losses = true;
     options.address_of = [this](int rank) -> Outcome<std::vector<std::byte>> {

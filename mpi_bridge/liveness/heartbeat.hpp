@@ -43,6 +43,7 @@ class Heartbeat {
         int local_size = 1;
         std::vector<int> host_of_rank;
         std::vector<std::string> addresses;  // as for TcpTransport
+        Seconds host_timeout{60};            // as for TcpTransport
         AddressOf address_of;
         FailureToken* failure =
             nullptr;                   // watched, and told of failures; must outlive the heartbeat

@@ -74,6 +74,7 @@ Outcome<std::unique_ptr<Transport>> open_tcp(const TransportWishes& wishes,
     options.size = wishes.size;
     options.local_size = wishes.local_size;
     options.addresses = std::move(interface.addresses);
+    options.host_timeout = wishes.host_timeout;
     options.waits = wishes.waits;
     options.address_of = addresses_of_own_kind(wishes, tcp_mark);
     return published(wishes, tcp_mark, TcpTransport::open(std::move(options)));

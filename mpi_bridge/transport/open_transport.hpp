@@ -20,6 +20,7 @@ struct TransportWishes {
     int local_size = 1;            // ranks on this host
     std::string network = "auto";  // MPI_BRIDGE_NETWORK
     Network host;                  // network_of_this_host()
+    Seconds host_timeout{60};      // as for TcpTransport
     Waits* waits = nullptr;        // where threads record their waits, or nullptr
     // Publishes this rank's address to all ranks. Collective; called once.
     std::function<Done(std::span<const std::byte>)> publish;

@@ -32,7 +32,9 @@ data = np.ones(4096, "f4")
 result = np.zeros_like(data)
 began = time.monotonic()
 try:
-    for step in range(20):
+    for step in range(1000000 if deed == "go on" else 20):
+        if step == 10 and rank == 0 and deed == "go on":
+            print("they train", flush=True)
         if step == 10 and rank == 2:
             if deed == "freeze":
                 # Somebody else lets it go on, as an admin would.
@@ -174,6 +176,31 @@ ranks() {
             grep -E "mpi_bridge: rank [013]: a call has waited for [2-7] s for rank 2 \(host h[1-4], process [0-9]+\), $state" <<< "$output"
         done
     done
+}
+
+# Breaks when the ranks wait for minutes for a host without power: nobody says that it is gone, and no
+# connection breaks.
+@test "ranks on a host that falls silent are lost" {
+    local door
+    for door in call engine; do
+        rm -f "$BATS_TEST_TMPDIR/output"
+        ranks "$door" "go on" MPI_BRIDGE_HOST_TIMEOUT_SECONDS=3 &> "$BATS_TEST_TMPDIR/output" &
+        wait_until 60 grep -q 'they train' "$BATS_TEST_TMPDIR/output"
+        as_root_on h3 ip link set eth0 down
+        wait_until 30 three_notice || cat "$BATS_TEST_TMPDIR/output"
+        as_root_on h3 ip link set eth0 up
+        cancel_jobs
+        wait $! || true
+        cat "$BATS_TEST_TMPDIR/output"
+        three_notice
+        grep -E 'noticed at .*: PeerLostError: .*rank 2 \((its host has not answered for [3-9] s|.*timed out|.*No route to host)' \
+            "$BATS_TEST_TMPDIR/output"
+        wait_until 60 nodes_idle 4
+    done
+}
+
+three_notice() {
+    [[ $(grep -c 'noticed at .*: rank [013]: PeerLostError' "$BATS_TEST_TMPDIR/output") -eq 3 ]]
 }
 
 # Breaks when a rank that evaluates ends the job, or is called frozen.

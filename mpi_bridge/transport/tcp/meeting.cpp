@@ -26,18 +26,34 @@ constexpr std::chrono::seconds longest_trying{20};
 constexpr milliseconds shortest_pause{10};
 constexpr milliseconds longest_pause{500};
 
-// While nothing is under way, the loss of a host is noticed within a minute and a half. While
-// something is, there is no limit here: a peer that computes and does not read is alive, and every
-// wait has a deadline of its own.
-void set_options(int socket) {
-    const auto set = [socket](int level, int option, int value) {
-        (void)setsockopt(socket, level, option, &value, sizeof value);
-    };
-    set(IPPROTO_TCP, TCP_NODELAY, 1);
-    set(SOL_SOCKET, SO_KEEPALIVE, 1);
-    set(IPPROTO_TCP, TCP_KEEPIDLE, 30);
-    set(IPPROTO_TCP, TCP_KEEPINTVL, 10);
-    set(IPPROTO_TCP, TCP_KEEPCNT, 6);
+void set_option(int socket, int level, int option, int value) {
+    (void)setsockopt(socket, level, option, &value, sizeof value);
+}
+
+// While nothing is under way, the kernel notices that a host is silent. While something is,
+// TcpTraffic does (host_silence.hpp): the kernel's own limit would also end a connection to a
+// process that is stopped, or computes, and does not read.
+void set_options(int socket, Seconds host_timeout) {
+    constexpr int longest = 32767;  // that the kernel takes
+    const int seconds = static_cast<int>(std::min(host_timeout, Seconds(longest)).count());
+    const int idle = std::max(seconds / 2, 1);
+    const int interval = std::max(seconds / 10, 1);
+    set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+    set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, idle);
+    set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, interval);
+    set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, std::max((seconds - idle) / interval, 1));
+}
+
+// How long a call may be unanswered. The messages of a handshake always find room.
+void limit_call(int socket, Seconds host_timeout) {
+    constexpr Seconds longest{24 * 3600};
+    const auto limit = std::chrono::duration_cast<milliseconds>(std::min(host_timeout, longest));
+    set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(limit.count()));
+}
+
+void end_limit_of_call(int socket) {
+    set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 0);
 }
 
 std::string error_text(int error) {
@@ -73,9 +89,10 @@ bool is_final(int error) {
 
 }  // namespace
 
-TcpMeeting::TcpMeeting(int rank, TcpLinks links, Events events)
+TcpMeeting::TcpMeeting(int rank, TcpLinks links, Seconds host_timeout, Events events)
     : rank_(rank),
       links_(links),
+      host_timeout_(host_timeout),
       events_(std::move(events)),
       handshakes_(rank, links,
                   {[this](int socket) { events_.watch(socket); },
@@ -133,7 +150,10 @@ void TcpMeeting::reach(int link, Call& call, std::string why) {
         const TcpEndpoint& endpoint = call.address.endpoints[call.endpoint++];
         const int family = endpoint.storage.ss_family;
         FileDescriptor socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-        if (socket) set_options(socket.number());
+        if (socket) {
+            set_options(socket.number(), host_timeout_);
+            limit_call(socket.number(), host_timeout_);
+        }
         const bool connects =
             socket && (connect(socket.number(), endpoint.generic(), endpoint.length()) == 0 ||
                        errno == EINPROGRESS);
@@ -250,6 +270,7 @@ TcpMeeting::Progress TcpMeeting::take_verdict(int link, Call& call) {
     const auto word = call.handshake->word_of(verdict);
     if (word == TcpHandshake::Word::welcome) {
         met_[static_cast<std::size_t>(link)] = true;
+        end_limit_of_call(call.socket.number());
         events_.met(link, std::move(call.socket));
         return Progress::ended;
     }
@@ -286,7 +307,7 @@ bool TcpMeeting::accept_some(const FileDescriptor& listener) {
         if (socket) {
             any = true;
             if (!may_be_a_rank(socket.number())) continue;
-            set_options(socket.number());
+            set_options(socket.number(), host_timeout_);
             handshakes_.admit(std::move(socket));
             continue;
         }

@@ -39,7 +39,8 @@ class TcpMeeting {
         std::function<Outcome<std::vector<std::byte>>(int rank)> address_of;
     };
 
-    TcpMeeting(int rank, TcpLinks links, Events events);
+    // `host_timeout` is TcpTransport::Options' own.
+    TcpMeeting(int rank, TcpLinks links, Seconds host_timeout, Events events);
 
     // Opens a port at each of the addresses. An address that cannot be used is left out if another
     // one can.
@@ -107,6 +108,7 @@ class TcpMeeting {
 
     int rank_;
     TcpLinks links_;
+    Seconds host_timeout_;
     Events events_;
     TcpAddress address_;
     std::vector<FileDescriptor> listeners_;

@@ -20,13 +20,15 @@ constexpr unsigned looks_per_sweep = 16;
 // With more peers than this, asking the system about all of them is cheaper than trying each.
 constexpr std::size_t most_tried = 8;
 constexpr std::chrono::microseconds pause_in_close{50};
+// The system is asked so often whether the hosts of active peers are silent.
+constexpr std::chrono::milliseconds between_silence_looks{500};
 
 }  // namespace
 
 TcpTraffic::TcpTraffic(TcpTransport::Options options)
     : options_(std::move(options)),
       links_(options_.size),
-      meeting_(options_.rank, links_, meeting_events()) {}
+      meeting_(options_.rank, links_, options_.host_timeout, meeting_events()) {}
 
 TcpMeeting::Events TcpTraffic::meeting_events() {
     TcpMeeting::Events events;
@@ -156,11 +158,33 @@ void TcpTraffic::sweep() {
     if (meeting || meeting_.due()) meeting_.step();
 }
 
+// Other peers are not waited for. Returns true if a peer is lost.
+bool TcpTraffic::end_silent() {
+    const auto now = Clock::now();
+    if (now < next_silence_look_) return false;
+    next_silence_look_ = now + between_silence_looks;
+    bool ended = false;
+    for (const int link : active_) {
+        Peer& peer = *peers_[static_cast<std::size_t>(link)];
+        if (!peer.stream.connected()) continue;
+        const auto silence = peer.silence.look(TcpAcknowledgement::of(peer.stream.socket()), now);
+        if (silence < options_.host_timeout) continue;
+        peer.stream.lose("its host has not answered for " +
+                         std::to_string(static_cast<int>(silence.count())) + " s");
+        lost_.push_back(link);
+        ended = true;
+    }
+    return ended;
+}
+
 bool TcpTraffic::move() {
     if (closed_) return false;
     const bool many = active_.size() > most_tried;
-    if (sweep_is_due_ || many || !missed_.empty() || ++looks_ % looks_per_sweep == 0) sweep();
     bool moved = false;
+    if (sweep_is_due_ || many || !missed_.empty() || ++looks_ % looks_per_sweep == 0) {
+        sweep();
+        moved = end_silent();
+    }
     for (std::size_t index = 0; index < active_.size();) {
         Peer& peer = *peers_[static_cast<std::size_t>(active_[index])];
         moved = move(peer, !many) || moved;

@@ -14,6 +14,7 @@
 #include "core/deadline.hpp"
 #include "core/failure.hpp"
 #include "transport/tcp/events.hpp"
+#include "transport/tcp/host_silence.hpp"
 #include "transport/tcp/link.hpp"
 #include "transport/tcp/meeting.hpp"
 #include "transport/tcp/peer.hpp"
@@ -76,6 +77,7 @@ class TcpTraffic {
         TcpPeer stream;
         bool active = false;       // is in active_
         bool awaits_room = false;  // watched until there is room to write
+        HostSilence silence;
     };
 
     // A link that cannot be made.
@@ -95,6 +97,7 @@ class TcpTraffic {
     void activate(Peer& peer);
     bool move(Peer& peer, bool try_socket);
     void sweep();
+    bool end_silent();
     [[nodiscard]] bool wants_to_read(const Peer& peer) const;
     template <typename Condition>
     void look_until(const std::function<bool()>& look, const Condition& condition,
@@ -118,6 +121,7 @@ class TcpTraffic {
     std::array<int, TcpLinks::kinds> wanting_everything_{};  // threads, by kind
     unsigned looks_ = 0;
     bool sweep_is_due_ = false;
+    Clock::time_point next_silence_look_;
     bool says_goodbye_ = false;  // in close(): also over links that are made from now on
     bool closed_ = false;
 };

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/deadline.hpp"
 #include "core/failure.hpp"
 #include "core/waits.hpp"
 #include "transport/transport.hpp"
@@ -20,6 +21,7 @@
 //   pending_handshakes.hpp  the callers that have not proved yet who they are
 //   handshake.hpp           how two ranks prove to each other that they belong to the same job
 //   peer.hpp                the connection to one peer, as a stream of messages
+//   host_silence.hpp        how long the host of a peer has acknowledged nothing
 //   inbox.hpp               matches the messages of one peer with the receives
 //   events.hpp              on which sockets something has happened
 //   address.hpp             where a rank listens, and the secret that its callers must know
@@ -44,6 +46,9 @@ class TcpTransport : public Transport {
         // The rest waits on the other side, unless a receive is posted for something behind it, or
         // await_message() waits for a channel of this connection.
         std::size_t most_kept_bytes = 16UL * 1024 * 1024;
+        // How long a rank's host may be silent: acknowledge nothing that was sent, answer no
+        // connection that is made, or no question over an idle one. The rank is lost then.
+        Seconds host_timeout{60};
         int send_buffer_bytes = 0;  // of a socket; 0: the system's default
         // The interval at which a thread that waits looks for what comes without an event.
         std::chrono::milliseconds longest_sleep{100};
