@@ -15,7 +15,9 @@
 //
 //   attempt.hpp         the record of an attempt
 //   ended_by.hpp        who or what ended an attempt
+//   job_comment.hpp     what stands in Slurm's comment on the job
 //   last_words.hpp      the end of an attempt that its record cannot tell, in Slurm's comment
+//   node_fault.hpp      which nodes the job has found to be bad, in that comment
 //   retries.hpp         how often a job has been run again
 //   elastic_files.hpp   the files by which the nodes of an elastic job are changed
 //   snapshot.hpp        what a job's snapshot was made of

@@ -6,13 +6,11 @@
 
 #include "base/text.hpp"
 #include "base/utf8.hpp"
+#include "record/job_comment.hpp"
 
 namespace batchai::record {
 
 namespace {
-
-constexpr std::string_view mark = "batchai-end=";
-constexpr std::size_t limit = 1000;
 
 // A newline of JSON is always between its tokens.
 std::string in_one_line(std::string_view json) {
@@ -22,19 +20,10 @@ std::string in_one_line(std::string_view json) {
     return out;
 }
 
-// Returns where the mark is, at the begin of the comment or after a blank; else its size.
-std::size_t place_of_mark(std::string_view comment) {
-    std::size_t at = comment.find(mark);
-    while (at != std::string_view::npos && at > 0 && comment[at - 1] != ' ')
-        at = comment.find(mark, at + 1);
-    return std::min(at, comment.size());
-}
-
 }  // namespace
 
 std::string comment_with_end(std::string_view comment, const Attempt& attempt) {
-    std::string out(base::trim(comment.substr(0, place_of_mark(comment))));
-    if (!out.empty()) out += ' ';
+    JobComment out = parse_job_comment(comment);
     Attempt end;
     end.number = attempt.number;
     end.slurm_job_id = attempt.slurm_job_id;
@@ -43,23 +32,24 @@ std::string comment_with_end(std::string_view comment, const Attempt& attempt) {
     end.exit_code = attempt.exit_code;
     end.ended_by = attempt.ended_by;
     end.failure = attempt.failure;
-    std::string words = in_one_line(to_json(end));
-    while (end.failure && out.size() + mark.size() + words.size() > limit) {
+    out.end = in_one_line(to_json(end));
+    while (end.failure && to_text(out).size() > longest_job_comment) {
         std::string& line = end.failure->first_error_line.empty() ? end.failure->message
                                                                   : end.failure->first_error_line;
         if (line.empty()) break;
         line.resize(line.size() - std::min<std::size_t>(line.size(), 32));
         // The cut may be inside a character.
         line = base::printable(line);
-        words = in_one_line(to_json(end));
+        out.end = in_one_line(to_json(end));
     }
-    return out.append(mark).append(words);
+    if (to_text(out).size() > longest_job_comment) out.node_faults.clear();
+    return to_text(out);
 }
 
 std::optional<Attempt> end_in_comment(std::string_view comment) {
-    const std::size_t at = place_of_mark(comment);
-    if (at == comment.size()) return std::nullopt;
-    auto attempt = attempt_from_json(comment.substr(at + mark.size()));
+    const JobComment parts = parse_job_comment(comment);
+    if (parts.end.empty()) return std::nullopt;
+    auto attempt = attempt_from_json(parts.end);
     if (!attempt) return std::nullopt;
     return std::move(*attempt);
 }
