@@ -17,6 +17,7 @@
 #include "base/process.hpp"
 #include "base/timestamp.hpp"
 #include "slurm/job_accounts.hpp"
+#include "slurm/job_comments.hpp"
 #include "slurm/job_devices.hpp"
 #include "slurm/job_settings.hpp"
 #include "slurm/parse.hpp"
@@ -36,6 +37,7 @@
 //   job_settings.hpp     what Slurm holds of a job's request
 //   job_devices.hpp      the devices of a job on each node
 //   job_accounts.hpp     what a job has used by Slurm's accounting
+//   job_comments.hpp     the comments on jobs that Slurm's accounting keeps
 //   cores.hpp            how many cores nodes have, and how many are allocated
 //   scaling.hpp          chooses the nodes of a cluster that are powered up and down
 //   file_pattern.hpp     the names of output files, as Slurm takes them
@@ -159,6 +161,9 @@ class Client {
     [[nodiscard]] base::Result<std::string> comment(const JobId& job) const;
     [[nodiscard]] base::Result<void> set_comment(const JobId& job,
                                                  const std::string& comment) const;
+    // Replaces the comment by what `edited` makes of it.
+    [[nodiscard]] base::Result<void> edit_comment(
+        const JobId& job, const std::function<std::string(std::string_view)>& edited) const;
 
     // Returns what squeue prints of the job with kThisJobFormat (this_job.hpp).
     [[nodiscard]] base::Result<std::string> queue_of_job(const JobId& job) const;
@@ -221,6 +226,14 @@ class Client {
     // Returns what accounting says that a job has used; nothing if the site keeps no accounts, or
     // they do not say it.
     [[nodiscard]] base::Result<std::optional<JobAccounts>> accounts(const JobId& job) const;
+
+    // Returns all runs of each job one of whose comments has `word`, of all users as far as the
+    // caller may see their jobs. Of the jobs, those count that were there at some time between
+    // `from` and `to`. The answer of a large site may take long: sacct gets no more time than
+    // `longest`.
+    [[nodiscard]] base::Result<std::vector<CommentedRun>> commented_runs(
+        std::string_view word, base::Time from, base::Time to,
+        std::chrono::milliseconds longest) const;
 
     // Returns one entry for each node, sorted by name.
     [[nodiscard]] base::Result<std::vector<NodeStatus>> nodes(const NodeFilter& filter = {}) const;

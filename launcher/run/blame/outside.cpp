@@ -79,10 +79,11 @@ std::optional<int> wait_until_stored(const Context& context) {
 
 void leave_last_words(const slurm::Client& slurm, const record::Attempt& attempt,
                       const std::string& id_in_commands) {
-    const auto left = [&]() -> base::Result<void> {
-        const auto job = TRY(slurm::JobId::parse(id_in_commands));
-        return slurm.set_comment(job, record::comment_with_end(TRY(slurm.comment(job)), attempt));
-    }();
+    const auto left = slurm::JobId::parse(id_in_commands).and_then([&](const slurm::JobId& job) {
+        return slurm.edit_comment(job, [&](std::string_view comment) {
+            return record::comment_with_end(comment, attempt);
+        });
+    });
     if (!left)
         std::fprintf(stderr, "batchai: warning: the end of the job is not recorded: %s\n",
                      left.error().text().c_str());

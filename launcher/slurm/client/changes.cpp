@@ -61,6 +61,11 @@ Result<void> Client::set_comment(const JobId& job, const std::string& comment) c
     return change(job, "Comment=" + comment);
 }
 
+Result<void> Client::edit_comment(
+    const JobId& job, const std::function<std::string(std::string_view)>& edited) const {
+    return set_comment(job, edited(TRY(comment(job))));
+}
+
 Result<void> Client::exclude_nodes(const JobId& job, const std::string& hostlist) const {
     return change(job, "ExcNodeList=" + hostlist);
 }

@@ -16,6 +16,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include "base/ids.hpp"
 #include "base/text.hpp"
 #include "slurm/client.hpp"
 #include "slurm/parse.hpp"
@@ -142,12 +143,36 @@ Result<std::optional<JobAccounts>> Client::accounts(const JobId& job) const {
     return parse_job_accounts(accounts);
 }
 
+namespace {
+
+// Returns a time as sacct reads it; reading_environment() makes it take UTC.
+std::string time_for_sacct(base::Time time) {
+    return fmt::format("{:%Y-%m-%dT%H:%M:%S}",
+                       fmt::gmtime(std::chrono::system_clock::to_time_t(time)));
+}
+
+}  // namespace
+
+Result<std::vector<CommentedRun>> Client::commented_runs(std::string_view word, base::Time from,
+                                                         base::Time to,
+                                                         std::chrono::milliseconds longest) const {
+    const std::string delimiter = fmt::format("|{}|", base::random_uuid());
+    Client hurried = *this;
+    hurried.deadline_ = std::min(deadline_, longest);
+    const std::string accounts = TRY(
+        hurried.read({"sacct", "--noheader", "--parsable2", "--allocations", "--duplicates",
+                      "--allusers", fmt::format("--starttime={}", time_for_sacct(from)),
+                      fmt::format("--endtime={}", time_for_sacct(to)), "--delimiter=" + delimiter,
+                      fmt::format("--format={}", kJobCommentsFormat)},
+                     no_accounts));
+    return parse_job_comments(accounts, delimiter, word);
+}
+
 Result<Jobs> Client::jobs_of_caller(base::Time since) const {
     const std::string user = fmt::format("--user={}", getuid());
-    // reading_environment() makes sacct take UTC. A day is subtracted because clocks may differ.
-    const std::string start = fmt::format(
-        "--starttime={:%Y-%m-%dT%H:%M:%S}",
-        fmt::gmtime(std::chrono::system_clock::to_time_t(since - std::chrono::hours(24))));
+    // A day is subtracted because clocks may differ.
+    const std::string start =
+        fmt::format("--starttime={}", time_for_sacct(since - std::chrono::hours(24)));
     Jobs accounts;
     Client hurried = *this;
     hurried.deadline_ = std::min<std::chrono::milliseconds>(deadline_, longest_accounting);

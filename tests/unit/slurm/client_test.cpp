@@ -193,6 +193,44 @@ TEST_F(FakeSlurm, OfManyJobsSinceATimeTheAccountsAreReadAtOnceToo) {
     EXPECT_THAT(content("asked"), ::testing::HasSubstr("--starttime=2026-11-20T"));
 }
 
+TEST_F(FakeSlurm, CommentsAreAskedForWithADelimiterThatNobodyKnows) {
+    const std::string log = root_.string() + "/asked";
+    command("sacct",
+            "for word; do case $word in --delimiter=*) d=${word#*=};; esac; done\n"
+            "echo \"$*\" >> " +
+                log +
+                "\n"
+                "echo \"7${d}bob${d}2026-11-21T12:00:00${d}Unknown${d}h1${d}x word=1|2\"\n"
+                "echo '8|alice|2026-11-21T12:00:00|Unknown|h1|word=3'");
+    const auto day = *base::from_iso8601("2026-11-21T12:00:00");
+    const auto ask = [&] {
+        return Client().commented_runs("word=", day, day + std::chrono::hours(24),
+                                       std::chrono::seconds(20));
+    };
+    const auto runs = ask();
+    ASSERT_TRUE(runs) << runs.error().text();
+    ASSERT_EQ(runs->size(), 1U);
+    EXPECT_EQ(runs->front().user, "bob");
+    EXPECT_EQ(runs->front().comment, "x word=1|2");
+    EXPECT_TRUE(ask());
+    std::istringstream asked(content("asked"));
+    std::string first;
+    std::string second;
+    std::getline(asked, first);
+    std::getline(asked, second);
+    EXPECT_THAT(first, ::testing::HasSubstr("--allusers --starttime=2026-11-21T12:00:00 "
+                                            "--endtime=2026-11-22T12:00:00 "));
+    EXPECT_NE(first, second);
+}
+
+TEST_F(FakeSlurm, CommentsAreNotWaitedForForLong) {
+    command("sacct", "sleep 60");
+    const auto runs = Client().commented_runs("word=", base::Time(), base::Time(),
+                                              std::chrono::milliseconds(100));
+    ASSERT_FALSE(runs);
+    EXPECT_EQ(runs.error().exit_code, base::ExitCode::timed_out);
+}
+
 TEST_F(FakeSlurm, OfAUserWithTooManyOtherJobsTheAccountsAreReadById) {
     command("squeue", "exit 0");
     command("sacct",
