@@ -68,7 +68,8 @@ std::vector<std::pair<std::string_view, Value>> values_of(const site::Site& site
             {"container_binds", list_of(binds)},
             {"inject_mpi_bridge", site.inject_mpi_bridge},
             {"webhooks_over_http", site.webhooks_over_http},
-            {"health", text_or_null(site.health.directory)}};
+            {"health", text_or_null(site.health.directory)},
+            {"note_failed_nodes", site.note_failed_nodes}};
 }
 
 base::Result<void> add_site(std::vector<InstalledSetting>& settings) {

@@ -35,6 +35,7 @@ Made make(const job::JobSpec& spec, const job::PositionTable& positions, const s
                                             .time_limit = site.health.time_limit,
                                             .total_time_limit = site.health.total_time_limit,
                                             .retries = site.health.retries};
+    planning.plan.note_failed_nodes = site.note_failed_nodes;
     plan_allocation(planning);
     plan_sweep_array(planning);
     plan_directories(planning);

@@ -131,6 +131,7 @@ struct Plan {
     std::optional<Snapshot> snapshot;
     std::optional<Webhook> webhook;
     std::optional<HealthChecks> health;
+    bool note_failed_nodes = false;  // in Slurm's comment on the job (record/node_fault.hpp)
     std::optional<SweepPoints> sweep;
     // Warnings that the user should see at submission, e.g. that containerSettings are ignored.
     std::vector<std::string> notices;
@@ -158,6 +159,7 @@ struct Plan {
                           field("snapshot", &Plan::snapshot),
                           field("webhook", &Plan::webhook),
                           field("health", &Plan::health),
+                          field("noteFailedNodes", &Plan::note_failed_nodes).or_missing(),
                           field("sweep", &Plan::sweep),
                           field("notices", &Plan::notices)};
     }

@@ -295,6 +295,7 @@ void read_site(TableReader& table, Site& site) {
     read_storage(table, site);
     read_images(table, site);
     read_health(table, site.health);
+    table.flag("note_failed_nodes", site.note_failed_nodes);
     read_policy(table, site.policy);
     for (const auto& [name, rules] : site.policy.vm_sizes) {
         if (!site.vm_sizes.contains(name))

@@ -157,6 +157,8 @@ struct Site {
     bool inject_mpi_bridge = true;    // show containers the node's libmpi_bridge
 
     HealthChecks health;
+    // Jobs leave in Slurm's comment which nodes were bad (record/node_fault.hpp).
+    bool note_failed_nodes = false;
     Policy policy;
 };
 

@@ -151,6 +151,13 @@ TEST(WebhookOfAJob, RefusesUrlsWithoutShowingThem) {
     EXPECT_EQ(refused("http://hooks/hush", site), "");
 }
 
+TEST(NotesOnFailedNodes, AreLeftIfTheSiteWantsThem) {
+    site::Site site;
+    EXPECT_FALSE(planned(small_job(""), site).plan->note_failed_nodes);
+    site.note_failed_nodes = true;
+    EXPECT_TRUE(planned(small_job(""), site).plan->note_failed_nodes);
+}
+
 TEST(HomeDirectory, StandsForATilde) {
     EXPECT_EQ(below_home("~/a", "/home/ada"), "/home/ada/a");
     EXPECT_EQ(below_home("~", "/home/ada"), "/home/ada");

@@ -42,6 +42,7 @@ TEST_F(SiteTest, AnEmptyTableMeansTheDefaults) {
     EXPECT_EQ(site->node_directory, "/tmp");
     EXPECT_TRUE(site->any_vm_size);
     EXPECT_TRUE(site->exclusive);
+    EXPECT_FALSE(site->note_failed_nodes);
     EXPECT_EQ(site->source, (directory_ / "site.lua").string());
 }
 
