@@ -14,8 +14,10 @@
 
 #include "plan/plan_file.hpp"
 #include "record/usage.hpp"
+#include "run/again/hosts.hpp"
 #include "run/again/queue_again.hpp"
 #include "run/again/rank_restarts.hpp"
+#include "run/blame/node_faults.hpp"
 #include "run/blame/outside.hpp"
 #include "run/notify/webhook.hpp"
 #include "run/phases/phase.hpp"
@@ -102,8 +104,15 @@ Ending too_late_for(std::string_view phase) {
         .by = record::EndedBy::time_limit};
 }
 
+// A GPU may still be held by ranks that were killed. One that cannot be used when ranks start again
+// is a fault of the node only if that does not pass.
+bool is_suspicion(const record::NodeFault& fault, const Context& context, int restarts) {
+    return fault.kind == record::NodeFaultKind::gpus && restarts > 0 &&
+           contains(context.ready_nodes(), fault.node);
+}
+
 std::optional<Ending> until_the_ranks_end(Context& context, Journal& journal, QueueAgain& again,
-                                          SlurmCalls slurm) {
+                                          SlurmCalls slurm, NodeFaultNotes& notes) {
     RankRestarts restarts(context, journal, again, std::move(slurm));
     const auto* const first_of_a_start =
         std::find_if(phase_rows.begin(), phase_rows.end(),
@@ -117,14 +126,26 @@ std::optional<Ending> until_the_ranks_end(Context& context, Journal& journal, Qu
             if (phase != phase_rows.begin()) restarts.watch_first_node();
             ending = carry_out(*phase, context, journal);
         }
-        if (!ending)
+        if (!ending) {
+            notes.leave();
             ++phase;
-        else if (phase->name != Ranks::name && restarts.leave_out(*ending))
+            continue;
+        }
+        auto faults = node_faults_of(*ending, context.ready_nodes().size(), base::now());
+        const int earlier = context.place.restarts;
+        bool goes_on = true;
+        if (phase->name != Ranks::name && restarts.leave_out(*ending))
             phase = std::min(phase, first_of_a_start);
         else if (phase->when == When::each_start && restarts.start_again(*ending))
             phase = first_of_a_start;
         else
-            return ending;
+            goes_on = false;
+        std::erase_if(faults, [&](const record::NodeFault& fault) {
+            return goes_on && is_suspicion(fault, context, earlier);
+        });
+        notes.add(std::move(faults));
+        if (!goes_on) return ending;
+        notes.leave();
     }
     return std::nullopt;
 }
@@ -139,10 +160,14 @@ bool is_limited(record::EndedBy by) {
 
 int run_attempt(Context& context, Journal& journal, const slurm::Client& slurm, SlurmCalls calls) {
     QueueAgain again(context, journal, slurm);
+    NodeFaultNotes notes(context, slurm);
     context.alarmed = [&](record::Alarm alarm) { journal.alarmed(std::move(alarm)); };
+    context.node_failed = [&](const std::string& node, record::NodeFaultKind kind) {
+        notes.add({{.node = node, .kind = kind, .time = base::now()}});
+    };
     auto ending = again.why_not_run();
     const bool may_run = !ending;
-    if (may_run) ending = until_the_ranks_end(context, journal, again, std::move(calls));
+    if (may_run) ending = until_the_ranks_end(context, journal, again, std::move(calls), notes);
     if (may_run && !ending) ending = again.preempted_although_well();
     if (ending) {
         // What follows may take longer than Slurm lets this process live.
@@ -153,6 +178,11 @@ int run_attempt(Context& context, Journal& journal, const slurm::Client& slurm, 
             ending->failure.message = record::words_of(by).message;
             journal.ending(by, ending->failure);
         }
+        if (ending->by == record::EndedBy::node && !ending->of_node) notes.add_lost_nodes();
+    }
+    // Slurm's accounting gets the comment that the job has when it is queued again.
+    notes.leave();
+    if (ending) {
         if (is_limited(ending->by)) again.after(*ending);
         if (ending->of_success && !journal.attempt().runs_again()) ending.reset();
     }

@@ -17,6 +17,7 @@
 #include "record/attempt.hpp"
 #include "record/ended_by.hpp"
 #include "record/job_files.hpp"
+#include "record/node_fault.hpp"
 #include "run/logs.hpp"
 #include "run/srun/step.hpp"
 #include "run/tensorflow/held_ports.hpp"
@@ -128,6 +129,9 @@ struct Context {
     int earlier_restarts = 0;               // of the ranks, within the attempts before this one
     std::vector<std::string> bad_nodes{};   // that have been left for spare ones
     std::function<void(record::Alarm)> alarmed = [](const record::Alarm&) {};  // records it
+    // Notes that a node is bad, for the admin (blame/node_faults.hpp).
+    std::function<void(const std::string& node, record::NodeFaultKind)> node_failed =
+        [](const std::string&, record::NodeFaultKind) {};
     // Has the ranks start without these nodes, on spare ones. Returns false, and changes nothing,
     // if there are too few.
     std::function<bool(const std::vector<std::string>&)> leave_out =

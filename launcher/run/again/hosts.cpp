@@ -65,6 +65,22 @@ base::Result<SlurmsView> ask_slurm(const slurm::Client& client, const std::strin
                       .nodes = TRY(client.nodes({.hidden = true, .names = nodes}))};
 }
 
+Nodes nodes_that_start_no_tasks(const slurm::Client& client, const Nodes& nodes) {
+    Nodes out;
+    // Without `hidden`, those of a hidden partition would be missing.
+    const auto known = client.nodes({.hidden = true, .names = nodes});
+    if (!known) return out;
+    for (const slurm::NodeStatus& node : *known) {
+        if (contains(nodes, node.name) && !starts_tasks(node)) out.push_back(node.name);
+    }
+    return out;
+}
+
+Nodes lost(const Nodes& nodes, const SlurmsView& view) {
+    return chosen(nodes,
+                  [&](const std::string& name) { return !starts_tasks(status_of(name, view)); });
+}
+
 Nodes survivors(const Nodes& nodes, const SlurmsView& view) {
     return chosen(nodes, [&](const std::string& name) {
         return contains(view.job.nodes, name) && starts_tasks(status_of(name, view));

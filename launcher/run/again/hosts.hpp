@@ -13,7 +13,8 @@
 #include "slurm/client.hpp"
 #include "slurm/status.hpp"
 
-// On which of its nodes a job runs its ranks. Everything here but ask_slurm() is pure.
+// On which of its nodes a job runs its ranks. Everything here is pure but for the two functions
+// that ask Slurm.
 namespace batchai::run {
 
 // The code and message of the record when the ranks start again because the nodes have changed.
@@ -38,6 +39,12 @@ struct SlurmsView {
 
 // Returns false for a node that is down, failing or not responding.
 [[nodiscard]] bool starts_tasks(const slurm::NodeStatus& node);
+
+// Asks Slurm which of `nodes` cannot start tasks. Returns none if Slurm does not answer.
+[[nodiscard]] Nodes nodes_that_start_no_tasks(const slurm::Client& client, const Nodes& nodes);
+
+// Returns the nodes among `nodes` that cannot start tasks, whether or not they are the job's.
+[[nodiscard]] Nodes lost(const Nodes& nodes, const SlurmsView& view);
 
 // Returns the nodes among `nodes`, in the same order, that still belong to the job and can start
 // tasks. A node that is down, failing or not responding cannot. A draining node can, because Slurm

@@ -280,15 +280,10 @@ void QueueAgain::exclude_failed_nodes(const Ending& ending) const {
     for (const std::string& node : context_.bad_nodes) {
         if (!contains(failed, node)) failed.push_back(node);
     }
-    const auto& granted = context_.granted.nodes;
     if (ending.by == EndedBy::node) {
         // Slurm names no node in its notice.
-        if (const auto nodes = client_.nodes()) {
-            for (const slurm::NodeStatus& node : *nodes) {
-                const bool ours = contains(granted, node.name);
-                if (ours && !starts_tasks(node) && !contains(failed, node.name))
-                    failed.push_back(node.name);
-            }
+        for (const std::string& node : nodes_that_start_no_tasks(client_, context_.granted.nodes)) {
+            if (!contains(failed, node)) failed.push_back(node);
         }
     }
     if (failed.empty()) return;

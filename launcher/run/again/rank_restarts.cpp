@@ -398,6 +398,10 @@ bool RankRestarts::tries_again(Ending& ending) {
                             view.error().text());
     }
     if (view && is_being_ended(view->job)) return false;
+    if (view) {
+        for (const std::string& node : lost(context_.place.nodes, *view))
+            context_.node_failed(node, record::NodeFaultKind::lost);
+    }
     if (view && has_spares()) {
         for (const std::string& node :
              without(context_.place.nodes, survivors(context_.place.nodes, *view)))

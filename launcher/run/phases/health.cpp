@@ -79,6 +79,8 @@ bool replaced(Context& context, const HealthVerdict& verdict) {
     for (const auto& [node, fault] : verdict.bad)
         bad.push_back(node);
     if (!context.leave_out(bad)) return false;
+    for (const std::string& node : bad)
+        context.node_failed(node, record::NodeFaultKind::health);
     context.log.warn(fmt::format("the job goes on without {}, which {} failed a health check",
                                  fmt::join(bad, ", "), bad.size() == 1 ? "has" : "have"));
     return true;
