@@ -16,6 +16,7 @@
 //   host_facts.hpp     gathers what the checks of a host look at
 //   finding.hpp        what a check has found
 //   findings_view.hpp  makes the checks, compares hosts and writes the report
+//   node_faults.hpp    which nodes the jobs of all users have found to be bad
 //   nodes.hpp          runs the checks on nodes
 //   plugstack.hpp      reads Slurm's plugstack.conf
 //   plugin_object.hpp  the version of Slurm that a plugin was built for

@@ -301,7 +301,24 @@ Judgement nodes_up(const ClusterFacts& facts) {
             .remedy = "see \"sinfo -R\""};
 }
 
-constexpr std::array<Check<ClusterFacts>, 17> cluster_table{{
+Judgement node_faults(const ClusterFacts& facts) {
+    if (!facts.site) return unanswered(facts.site);
+    if (!facts.site->note_failed_nodes)
+        return {.found = "site.lua does not have jobs note which nodes were bad"};
+    if (!facts.configuration) return unanswered(facts.configuration);
+    if (!facts.keeps_comments())
+        return {.severity = Severity::warning,
+                .found =
+                    "site.lua has jobs note which nodes were bad (note_failed_nodes), but Slurm's "
+                    "accounting does not keep comments on jobs",
+                .remedy =
+                    "add AccountingStoreFlags=job_comment to slurm.conf, which needs slurmdbd, or "
+                    "take note_failed_nodes out of site.lua"};
+    if (!facts.node_faults) return unanswered(facts.node_faults);
+    return judge_node_faults(*facts.node_faults);
+}
+
+constexpr std::array<Check<ClusterFacts>, 18> cluster_table{{
     {"slurm.version", "the version of Slurm",
      "The plugin is written for Slurm 22.05 and newer. It must be built for the minor version that "
      "the cluster runs.",
@@ -313,6 +330,12 @@ constexpr std::array<Check<ClusterFacts>, 17> cluster_table{{
      "Slurm's commands on a host without a running munged are refused.", slurm_credentials},
     {"slurm.nodes", "whether the nodes can run jobs",
      "Nodes that are down or drained are not checked either.", nodes_up},
+    {"nodes.faults", "which nodes the jobs of all users have found to be bad",
+     "If site.lua says note_failed_nodes = true, each job leaves in Slurm's comment which of its "
+     "nodes were bad. One user only sees one job fail; what is wrong with a node shows when "
+     "several "
+     "do.",
+     node_faults},
     {"plugin.loads", "whether srun has the plugin's options",
      "Without them, \"--job-json\" is an unknown option of sbatch, srun and salloc. Jobs of "
      "\"batchai job create\" would not have their mounts, so they are refused on the node.",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "admin/cluster_facts.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <string_view>
@@ -62,6 +63,14 @@ std::string ClusterFacts::configured(std::string_view key) const {
     return found->second;
 }
 
+bool ClusterFacts::keeps_comments() const {
+    const std::string storage = configured("AccountingStorageType");
+    const std::string flags = base::lower(configured("AccountingStoreFlags"));
+    const auto words = base::split(flags, ',');
+    return !storage.empty() && storage != "accounting_storage/none" &&
+           std::find(words.begin(), words.end(), "job_comment") != words.end();
+}
+
 ClusterFacts look_at_cluster(const slurm::Client& client) {
     ClusterFacts facts;
     facts.version = client.version();
@@ -75,6 +84,9 @@ ClusterFacts look_at_cluster(const slurm::Client& client) {
     facts.site = site::load_default();
     facts.cli_filter =
         facts.configuration.and_then([](const auto& found) { return read_filter(found); });
+    if (facts.site && facts.site->note_failed_nodes && facts.keeps_comments())
+        facts.node_faults = facts.nodes.and_then(
+            [&](const auto& nodes) { return look_at_node_faults(client, nodes); });
     return facts;
 }
 

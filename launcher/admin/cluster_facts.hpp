@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "admin/node_faults.hpp"
 #include "base/error.hpp"
 #include "site/site.hpp"
 #include "slurm/client.hpp"
@@ -27,9 +28,13 @@ struct ClusterFacts {
     base::Result<site::Site> site;
     // The text of cli_filter.lua: that of CliFilterParameters, or else beside slurm.conf.
     base::Result<std::string> cli_filter;
+    // Nothing unless site.lua has jobs note them and Slurm keeps that (keeps_comments()).
+    base::Result<NodeFaults> node_faults;
 
     // Returns a value of Slurm's configuration; "" if it is not there or says that there is none.
     [[nodiscard]] std::string configured(std::string_view key) const;
+    // Returns whether Slurm's accounting keeps the comments on jobs.
+    [[nodiscard]] bool keeps_comments() const;
 };
 
 // Asks Slurm and reads files. Changes nothing, and submits nothing.

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "base/record.hpp"
 
@@ -16,17 +17,27 @@ namespace batchai::admin {
 // never taken for a success.
 enum class Severity { ok, info, unknown, warning, error };
 
+// What a check that looks at all nodes has found on one of them.
+struct NodeJudgement {
+    std::string node;
+    Severity severity = Severity::ok;
+    std::string found;
+    std::string remedy;
+};
+
 // The outcome of one check on the facts that it looks at.
 struct Judgement {
     Severity severity = Severity::ok;
     std::string found;   // what is there, in one line
     std::string remedy;  // what to do; empty if nothing needs to be done
+    // If there are some, they are findings of their own instead of the one above.
+    std::vector<NodeJudgement> nodes;
 };
 
 // The outcome of one check on one host.
 struct Finding {
     std::string id;    // of the check, such as "plugin.line"
-    std::string host;  // where it was made
+    std::string host;  // where it was made, or the node that it is about
     Severity severity = Severity::ok;
     std::string found;
     std::string remedy;

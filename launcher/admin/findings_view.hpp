@@ -35,6 +35,13 @@ void judge_all(std::span<const Check<Facts>> checks, const Facts& facts, const s
                std::vector<Finding>& into) {
     for (const Check<Facts>& check : checks) {
         const Judgement judgement = check.judge(facts);
+        for (const NodeJudgement& of : judgement.nodes)
+            into.push_back({.id = std::string(check.id),
+                            .host = of.node,
+                            .severity = of.severity,
+                            .found = of.found,
+                            .remedy = of.remedy});
+        if (!judgement.nodes.empty()) continue;
         into.push_back({.id = std::string(check.id),
                         .host = host,
                         .severity = judgement.severity,

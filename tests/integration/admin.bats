@@ -29,7 +29,7 @@ teardown() {
         cd /tmp/before-admin
         cp -p cli_filter.lua /etc/slurm/
         cp -p batchai.conf /etc/slurm/plugstack.conf.d/
-        rm -rf /shared/admin
+        rm -rf /shared/admin /etc/batchai/admin-test.d /home/alice/admin-check /home/bob/admin-check
         ! sinfo -h -N -n h4 -t drain -o %N | grep -q . || scontrol update NodeName=h4 State=RESUME'
     reset_site
     cancel_jobs
@@ -243,6 +243,57 @@ assert found["proc.tracking"]["severity"] == "warning" and found["proc.tracking"
     grep -E '^error +nodes\.answer +h3: .*not found' <<< "$report"
     grep -E '^error +nodes\.answer +h4: ' <<< "$report"
     grep -E '^ok +nodes\.answer +h1, h2: ' <<< "$report"
+}
+
+# fails_on_h3 USER: a job of this user ends because h3 fails a check of the site.
+fails_on_h3() {
+    local said code=0
+    # shellcheck disable=SC2016 # for the inner shell
+    said=$("as_$1" bash -c 'mkdir -p ~/admin-check && cd ~/admin-check && export BATCHAI_HOME=$PWD/records
+        "$1" job create --name faulty -f /shared/admin/faulty.json --output none || exit 99
+        "$1" job wait --name faulty; code=$?
+        "$1" job delete --name faulty --yes; exit "$code"' fails "$PREFIX/bin/batchai" 2>&1) || code=$?
+    echo "$said"
+    [[ $code -ne 0 && $code -ne 99 && $said == *"failed a check of the site"* ]]
+}
+
+# report_has REGEX: for wait_until; a line of the report on bad nodes. sacct hears of a job a moment late.
+report_has() { check --only nodes.faults | grep -E "$1"; }
+
+# Breaks when nobody hears that a node fails the jobs of several users, or when what a user has written
+# into a comment by hand blames a node that the job did not have, or in the name of somebody else.
+@test "a node that fails the jobs of several users is named, and a forged comment blames no other" {
+    site 'return { note_failed_nodes = true, health = { directory = "/etc/batchai/admin-test.d", retries = 0 } }'
+    as_root_on login sh -c 'umask 022; mkdir -p "$1" && cat > "$1/10-disk" && chmod 755 "$1/10-disk"' \
+        checks /etc/batchai/admin-test.d << 'SH'
+#!/bin/sh
+[ "$SLURMD_NODENAME" != h3 ] || { echo "disk sda is dying"; exit 1; }
+SH
+    as_root_on login sh -c 'umask 022; mkdir -p /shared/admin && cat > /shared/admin/faulty.json' << 'JSON'
+{"properties": {"nodeCount": 1, "stdOutErrPathPrefix": "$AZ_BATCHAI_SHARED_JOB_TEMP", "slurm": {"nodelist": "h3"},
+    "customToolkitSettings": {"commandLine": "hostname"}}}
+JSON
+    fails_on_h3 user
+    wait_until 60 report_has '^(info|warning) +nodes\.faults +h3: [0-9]+ job'
+    fails_on_h3 bob
+    wait_until 60 report_has '^warning +nodes\.faults +h3: [0-9]+ jobs of 2 users have found it bad in the last 7 days: failed a check of the site \('
+    # As root, who sees the jobs of all users wherever these see only their own.
+    run -1 as_root_on login "$PREFIX/bin/batchai" admin check --only nodes.faults
+    [[ $output == *"h3: "*" jobs of 2 users"*"remedy: "*"NodeName=h3 State=DRAIN"* ]]
+
+    local forger
+    forger=$(as_bob sbatch --parsable -w h4 -o /dev/null --wrap 'now=$(date +%s); esc=$(printf "\\033")
+        scontrol update "jobid=$SLURM_JOB_ID" "comment=batchai-nodes=h1:lost:$now,h4:lost:$now,h2$esc[31m:lost:$now,<b>:lost:$now
+1|alice|2020-01-01T00:00:00|Unknown|h2|batchai-nodes=h2:lost:$now"')
+    wait_until 60 job_is "$forger" COMPLETED
+    wait_until 60 report_has 'nodes\.faults +h4: .* one user.* was lost'
+    run check --only nodes.faults
+    echo "$output"
+    [[ $output != *h1:* && $output != *h2:* && $output != *'<b>'* ]]
+    # Nothing is looked for unless the site wants it.
+    site 'return {}'
+    run -0 batchai admin check --only nodes.faults
+    [[ $output != *h3* ]]
 }
 
 one_is_used() { as_user sinfo -h -N -n h1 -p main -o %T | grep -qE '^(mixed|allocated)'; }

@@ -44,7 +44,8 @@ ClusterFacts sound_cluster() {
             .nodes = std::vector{node("n1", slurm::NodeBaseState::idle)},
             .partitions = std::set<std::string>{"main"},
             .site = site,
-            .cli_filter = "function batchai_pre_submit(options)"};
+            .cli_filter = "function batchai_pre_submit(options)",
+            .node_faults = {}};
 }
 
 // A host without a fault.
@@ -137,7 +138,8 @@ TEST(Checks, NeverPassWithoutFacts) {
                                .nodes = broken<std::vector<slurm::NodeStatus>>(),
                                .partitions = broken<std::set<std::string>>(),
                                .site = broken<site::Site>(),
-                               .cli_filter = broken<std::string>()};
+                               .cli_filter = broken<std::string>(),
+                               .node_faults = broken<NodeFaults>()};
     for (const auto& check : cluster_checks())
         EXPECT_GE(check.judge(nothing).severity, Severity::unknown) << check.id;
 }
@@ -166,6 +168,11 @@ TEST(Checks, OfAHostAboutWhichNothingIsKnownPassOnlyWhereThereIsNothingToLookAt)
     }
 }
 
+void notes_failed_nodes(ClusterFacts& facts) {
+    facts.site->note_failed_nodes = true;
+    (*facts.configuration)["AccountingStoreFlags"] = "job_script,job_comment";
+}
+
 const std::vector<Fault<ClusterFacts>> cluster_faults{
     {"slurm.version", Severity::error, "older", [](auto& facts) { facts.version = "21.08.1"; }},
     {"slurm.version", Severity::info, "22.05, 24.11 and 26.05",
@@ -181,6 +188,33 @@ const std::vector<Fault<ClusterFacts>> cluster_faults{
          facts.nodes->front().reason = "bad disk";
      }},
     {"slurm.nodes", Severity::error, "no nodes", [](auto& facts) { facts.nodes->clear(); }},
+    {"nodes.faults", Severity::unknown, "no answer",
+     [](auto& facts) { facts.site = broken<site::Site>(); }},
+    {"nodes.faults", Severity::warning, "does not keep comments",
+     [](auto& facts) {
+         facts.site->note_failed_nodes = true;
+         (*facts.configuration)["AccountingStoreFlags"] = "job_comments,job_script";
+     }},
+    {"nodes.faults", Severity::warning, "does not keep comments",
+     [](auto& facts) {
+         notes_failed_nodes(facts);
+         facts.configuration->at("AccountingStorageType") = "accounting_storage/none";
+     }},
+    {"nodes.faults", Severity::unknown, "no answer",
+     [](auto& facts) {
+         notes_failed_nodes(facts);
+         facts.node_faults = broken<NodeFaults>();
+     }},
+    {"nodes.faults", Severity::ok, "none has found a node bad in the last 7 days",
+     [](auto& facts) {
+         notes_failed_nodes(facts);
+         facts.node_faults = NodeFaults{.days = 7};
+     }},
+    {"nodes.faults", Severity::info, "in the last 1 day; sacct is too slow",
+     [](auto& facts) {
+         notes_failed_nodes(facts);
+         facts.node_faults = NodeFaults{.days = 1, .is_complete = false};
+     }},
     {"plugin.loads", Severity::error, "--job-json", [](auto& facts) { facts.srun_help = "usage"; }},
     {"filter.active", Severity::warning, "CliFilterPlugins",
      [](auto& facts) { facts.configuration->at("CliFilterPlugins") = "(null)"; }},
