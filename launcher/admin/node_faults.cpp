@@ -105,13 +105,15 @@ NodeJudgement judged(const std::string& name, const BlamedNode& node, int days) 
                         several(static_cast<std::size_t>(days), "day"), fmt::join(reasons, ", "),
                         node.last_job, base::to_iso8601_seconds(node.last)),
         .remedy = {}};
-    if (out.severity == Severity::warning)
-        out.remedy = fmt::format(
+    if (out.severity == Severity::warning) {
+        // The report shows nodes of the same words together.
+        out.remedy =
             "look for the cause on the node, and drain it until it is mended (scontrol update "
-            "NodeName={} State=DRAIN Reason=…){}",
-            name,
-            one_user ? "; what a job says of a node is under its user's control, so ask that user"
-                     : "");
+            "NodeName=… State=DRAIN Reason=…)";
+        if (one_user)
+            out.remedy +=
+                "; what a job says of a node is under its user's control, so ask that user";
+    }
     return out;
 }
 

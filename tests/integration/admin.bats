@@ -279,7 +279,7 @@ JSON
     wait_until 60 report_has '^warning +nodes\.faults +h3: [0-9]+ jobs of 2 users have found it bad in the last 7 days: failed a check of the site \('
     # As root, who sees the jobs of all users wherever these see only their own.
     run -1 as_root_on login "$PREFIX/bin/batchai" admin check --only nodes.faults
-    [[ $output == *"h3: "*" jobs of 2 users"*"remedy: "*"NodeName=h3 State=DRAIN"* ]]
+    [[ $output == *"h3: "*" jobs of 2 users"*"remedy: "*"State=DRAIN"* ]]
 
     local forger
     forger=$(as_bob sbatch --parsable -w h4 -o /dev/null --wrap 'now=$(date +%s); esc=$(printf "\\033")
@@ -289,7 +289,7 @@ JSON
     wait_until 60 report_has 'nodes\.faults +h4: .* one user.* was lost'
     run check --only nodes.faults
     echo "$output"
-    [[ $output != *h1:* && $output != *h2:* && $output != *'<b>'* ]]
+    [[ $output != *h1* && $output != *h2* && $output != *'<b>'* ]]
     # Nothing is looked for unless the site wants it.
     site 'return {}'
     run -0 batchai admin check --only nodes.faults
