@@ -85,6 +85,9 @@ def start_slurmd(
 ) -> None:
     """Starts slurmd. It tells Slurm that the host has booted, if so: all hosts share one kernel."""
     argv = ["slurmd", "-D", *(["-b"] if booted else [])]
+    if cluster.is_configless(name):
+        servers = [f"{each}:{slurm_config.SLURMCTLD_PORT}" for each in cluster.controllers]
+        argv += ["--conf-server", ",".join(servers)]
     files = 1024 if cluster.has("nofile") else 0
     variables = control_group.environment_of_slurmd(cluster)
     host.spawn(anchors[name], argv, cluster.log(name, "slurmd"), files, variables)

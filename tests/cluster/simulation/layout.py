@@ -83,7 +83,7 @@ class Cluster(NamedTuple):
 
     @property
     def etc(self) -> Path:
-        """Shown on every host: etc/slurm as /etc/slurm, etc/batchai as /etc/batchai."""
+        """Shown on every host: etc/batchai as /etc/batchai, and so on (rootfs.py)."""
         return self.directory / "etc"
 
     @property
@@ -104,6 +104,10 @@ class Cluster(NamedTuple):
     def controllers(self) -> list[str]:
         """The hosts of slurmctld, the first of which has it at first."""
         return [LOGIN, "h1"] if self.has("backup") else [LOGIN]
+
+    def is_configless(self, host: str) -> bool:
+        """The host has no /etc/slurm: its slurmd fetches the files from a controller."""
+        return self.has("configless") and host not in self.controllers
 
     @property
     def compute_hosts(self) -> list[str]:

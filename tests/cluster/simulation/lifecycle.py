@@ -21,6 +21,7 @@ from . import (
     network,
     power,
     project,
+    rootfs,
     settings,
     site,
     slurm_config,
@@ -67,7 +68,7 @@ def _check_machine() -> None:
 def _configure(cluster: Cluster) -> bool:
     """Writes what /etc/slurm shows; returns whether slurm.conf changed."""
     etc = cluster.etc
-    for name in ("slurm/plugstack.conf.d", "batchai", "munge", "mariadb"):
+    for name in ("slurm/plugstack.conf.d", *rootfs.SHARED_ETC):
         (etc / name).mkdir(parents=True, exist_ok=True)
     key = etc / "munge" / "munge.key"
     if not key.exists():
@@ -79,7 +80,6 @@ def _configure(cluster: Cluster) -> bool:
     power.configure(cluster)
     site.configure(cluster)
     settings.put(slurm / "slurmdbd.conf", slurm_config.slurmdbd_conf(), "slurm", 0o600)
-    settings.put(slurm / "plugstack.conf", slurm_config.plugstack_conf())
     settings.put(slurm / "cgroup.conf", slurm_config.cgroup_conf(cluster))
     settings.put(slurm / "gres.conf", slurm_config.gres_conf(cluster))
     return settings.put(slurm / "slurm.conf", slurm_config.slurm_conf(cluster, lua))

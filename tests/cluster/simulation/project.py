@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import settings
+from . import settings, site, slurm_config
 from .layout import Cluster
 from .report import ClusterError
 from .rootfs import hidden
@@ -50,21 +50,42 @@ def _name_pmi(site: Path) -> None:
         settings.put(site, 'return { mpi = "pmi2" }\n')
 
 
-def configure(cluster: Cluster) -> bool:
-    """Puts the plugin's line and the CLI filter in place. True if there is a CLI filter."""
-    _name_pmi(cluster.etc / "batchai" / "site.lua")
+def _configure_plugin(cluster: Cluster, prefix: Path | None) -> None:
     slurm = cluster.etc / "slurm"
     plugin = slurm / "plugstack.conf.d" / "batchai.conf"
-    cli_filter = slurm / "cli_filter.lua"
-    prefix = Path(cluster.prefix) if cluster.prefix else None
     line = _plugstack_line(prefix) if prefix else None
+    if cluster.has("configless"):
+        # What it includes by a pattern is not sent to the hosts.
+        settings.put(slurm / "plugstack.conf", line or "")
+        return
+    settings.put(slurm / "plugstack.conf", slurm_config.plugstack_conf())
     if line is None:
         plugin.unlink(missing_ok=True)
     else:
         settings.put(plugin, line)
-    source = prefix / _SHARE / "cli_filter.lua" if prefix else None
-    if source is None or not source.is_file():
-        cli_filter.unlink(missing_ok=True)
-        return False
-    settings.put(cli_filter, source.read_text())
-    return True
+
+
+def _lua_script(cluster: Cluster, name: str, ours: Path | None) -> str | None:
+    """The text of a script of Slurm's: ours, or the site's own with the line that loads ours."""
+    own = ours if ours and ours.is_file() else None
+    if not cluster.has("lua"):
+        return own.read_text() if own else None
+    return site.LUA_SCRIPTS[name] + (f'dofile("{own}")\n' if own else "")
+
+
+def configure(cluster: Cluster) -> bool:
+    """Puts the plugin's line and the scripts in place. True if there is a CLI filter."""
+    _name_pmi(cluster.etc / "batchai" / "site.lua")
+    prefix = Path(cluster.prefix) if cluster.prefix else None
+    _configure_plugin(cluster, prefix)
+    scripts = ["cli_filter.lua", *(["job_submit.lua"] if cluster.has("lua") else [])]
+    written = []
+    for name in scripts:
+        text = _lua_script(cluster, name, prefix / _SHARE / name if prefix else None)
+        file = cluster.etc / "slurm" / name
+        if text is None:
+            file.unlink(missing_ok=True)
+        else:
+            settings.put(file, text)
+            written.append(name)
+    return "cli_filter.lua" in written

@@ -19,6 +19,8 @@ _MADE_HERE = {"proc", "sys", "etc", "tmp", "run", "home", "shared", "lost+found"
 _RUNTIME_OWNERS = {"munge": "root", "slurm": "root", "mysqld": "slurm", "lock": "root"}
 # The major number of NVIDIA's devices: nothing answers to it on a machine without that driver.
 _NVIDIA_MAJOR = 195
+# Directories of Cluster.etc that hosts have as their own.
+SHARED_ETC = ("slurm", "site", "batchai", "munge", "mariadb")
 _HIDDEN_TREES = ("/tmp", "/run", "/home", "/shared", "/dev/shm")
 
 
@@ -80,7 +82,10 @@ def _make_etc(cluster: Cluster, host: str, root: Path) -> None:
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
         file.chmod(0o644)
-    for name in ("slurm", "batchai", "munge", "mariadb"):
+    for name in SHARED_ETC:
+        if name == "slurm" and cluster.is_configless(host):
+            shutil.rmtree(etc / name, ignore_errors=True)
+            continue
         (etc / name).mkdir(exist_ok=True)
         kernel.bind(str(cluster.etc / name), str(etc / name))
 

@@ -7,7 +7,6 @@ replace those of the same key. Other code checks for a trait with Cluster.has().
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +24,11 @@ class Trait(NamedTuple):
     not_here: str = ""
 
 
-_PROGRAMS = "/etc/slurm/site"
+# Beside /etc/slurm, because hosts of a configless site have none.
+_PROGRAMS = "/etc/site"
+
+# Keys of slurm.conf with lists, to which a trait adds.
+_LISTS = ("SlurmctldParameters",)
 
 _BY_CONTROL_GROUP = ("ProctrackType=proctrack/cgroup", "TaskPlugin=task/cgroup")
 
@@ -111,6 +114,17 @@ TRAITS = (
         "ranks get PMIx unless they ask for another PMI; steps of salloc run on the nodes",
         ("MpiDefault=pmix", "LaunchParameters=use_interactive_step,enable_nss_slurm"),
     ),
+    Trait(
+        "configless",
+        "hosts without a slurmctld have no /etc/slurm: their slurmd fetches it from the controller",
+        # Without a directory, so that it is looked for beside the slurm.conf that a host has.
+        ("SlurmctldParameters=enable_configless", "PlugStackConfig="),
+    ),
+    Trait(
+        "lua",
+        "the site has scripts of its own for job_submit and cli_filter, which load ours",
+        ("JobSubmitPlugins=lua", "CliFilterPlugins=lua"),
+    ),
 )
 NAMES = tuple(trait.name for trait in TRAITS)
 STRICT = tuple(trait.name for trait in TRAITS if not trait.not_here)
@@ -125,6 +139,45 @@ _FILES = {
     "task_prolog": "#!/bin/sh\necho 'export SITE_TASK_PROLOG=1'\n",
     "health_check": "#!/bin/sh\nexit 0\n",
 }
+
+
+_JOB_SUBMIT = """\
+-- The site's own script. What slurmctld calls is seen in the job's AdminComment.
+function slurm_job_submit(job, partitions, submit_uid)
+    if not job.account or job.account == "" then job.account = "research" end
+    if not job.partition or job.partition == "" then job.partition = "main" end
+    job.admin_comment = "site"
+    slurm.log_info("site: a job of user %s", submit_uid)
+    return slurm.SUCCESS
+end
+
+function slurm_job_modify(change, job, partitions, modify_uid)
+    slurm.log_info("site: a change by user %s", modify_uid)
+    return slurm.SUCCESS
+end
+"""
+
+_CLI_FILTER = """\
+-- The site's own script. What its functions do is seen in a job: Account, Comment and DelayBoot.
+function slurm_cli_setup_defaults(options, early_pass)
+    options.account = "research"
+    options.comment = "default of the site"
+    return slurm.SUCCESS
+end
+
+function slurm_cli_pre_submit(options, offset)
+    options["delay-boot"] = "7"
+    return slurm.SUCCESS
+end
+
+function slurm_cli_post_submit(offset, job_id, step_id)
+    slurm.log_verbose("site: job %s", job_id)
+    return slurm.SUCCESS
+end
+"""
+
+# The scripts of a site with the trait `lua`, by the names that Slurm gives them.
+LUA_SCRIPTS = {"job_submit.lua": _JOB_SUBMIT, "cli_filter.lua": _CLI_FILTER}
 
 
 def check(cluster: Cluster) -> None:
@@ -176,6 +229,9 @@ def apply(cluster: Cluster, lines: list[str]) -> list[str]:
     wanted = dict(line.split("=", 1) for trait in _own(cluster) for line in trait.slurm_conf)
     if cluster.has("affinity") and control_group.version(cluster):
         wanted["TaskPlugin"] = "task/cgroup,task/affinity"
+    for key, value in (line.split("=", 1) for line in lines):
+        if key in wanted and key in _LISTS:
+            wanted[key] = f"{value},{wanted[key]}"
     kept = [line for line in lines if line.split("=", 1)[0] not in wanted]
     return [f"{key}={value}" for key, value in wanted.items() if value] + kept
 
@@ -183,13 +239,9 @@ def apply(cluster: Cluster, lines: list[str]) -> list[str]:
 def configure(cluster: Cluster) -> None:
     """Writes the programs and files that the lines name, or removes them."""
     slurm = cluster.etc / "slurm"
-    programs = slurm / Path(_PROGRAMS).name
     if cluster.has("prolog"):
-        programs.mkdir(exist_ok=True)
         for name, text in _FILES.items():
-            settings.put(programs / name, text, mode=0o755)
-    else:
-        shutil.rmtree(programs, ignore_errors=True)
+            settings.put(cluster.etc / Path(_PROGRAMS).name / name, text, mode=0o755)
     files = {}
     if cluster.has("tmpfs"):
         files["job_container.conf"] = "AutoBasePath=true\nBasePath=/var/lib/slurm/containers\n"
