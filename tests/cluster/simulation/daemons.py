@@ -14,9 +14,13 @@ from .report import ClusterError, progress
 
 _LISTENING = "0A"
 
-# What runs where, for status.
-EXPECTED_ON_LOGIN = ("munged", "mariadbd", "slurmdbd", "slurmctld")
-EXPECTED_ON_NODE = ("munged", "slurmd")
+
+def expected_on(cluster: Cluster, name: str) -> list[str]:
+    """What runs there, for status."""
+    controller = ["slurmctld"] if name in cluster.controllers else []
+    if name == LOGIN:
+        return ["munged", "mariadbd", "slurmdbd", *controller]
+    return ["munged", "slurmd", *controller]
 
 
 def _socket_answers(anchor: int, path: str) -> bool:

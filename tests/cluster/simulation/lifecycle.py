@@ -104,9 +104,10 @@ def faults(cluster: Cluster) -> list[str]:
             continue
         # A Slurm that has read its files anew may go by the name of Debian's file, slurmd-wlm.
         running = {name.removesuffix("-wlm") for name in host.members(anchors[name]).values()}
-        expected = daemons.EXPECTED_ON_LOGIN if name == LOGIN else daemons.EXPECTED_ON_NODE
         missing += [
-            f"{daemon} on {name} does not run" for daemon in expected if daemon not in running
+            f"{daemon} on {name} does not run"
+            for daemon in daemons.expected_on(cluster, name)
+            if daemon not in running
         ]
     return missing
 

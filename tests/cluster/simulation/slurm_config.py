@@ -41,13 +41,18 @@ def _hostnames(cluster: Cluster) -> str:
     return f" NodeHostname={','.join(names)} NodeAddr={','.join(cluster.compute_hosts)}"
 
 
+def _controller(cluster: Cluster, host: str) -> str:
+    name = cluster.hostname(host)
+    return f"SlurmctldHost={name}" + (f"({host})" if name != host else "")
+
+
 def slurm_conf(cluster: Cluster, lua_cli_filter: bool) -> str:
     nodes = f"h[1-{cluster.nodes}]"
     # Newer releases want the cores near a GPU to be those of whole sockets.
     sockets = cluster.gpus if cluster.gpus and cluster.cpus_per_node % cluster.gpus == 0 else 1
     lines = [
         f"ClusterName={cluster.name}",
-        *(f"SlurmctldHost={host}" for host in cluster.controllers),
+        *(_controller(cluster, host) for host in cluster.controllers),
         "SlurmUser=slurm",
         "AuthType=auth/munge",
         f"SlurmctldPort={SLURMCTLD_PORT}",
