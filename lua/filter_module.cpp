@@ -9,8 +9,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <lua.hpp>
 #include <unistd.h>
@@ -90,21 +92,64 @@ bool take_answer(lua_State* state, const std::string& lines) {
     return noted && setenv(BATCHAI_HANDED_OVER_VARIABLE, marker.c_str(), 1) == 0;
 }
 
-// Returns the options that are set, as JSON. The script of --wrap and the arguments of the user's
-// program are left out, since they can be very long and are not needed.
-Result<std::string> given_options(lua_State* state) {
+using Options = std::map<std::string, std::string>;
+
+// Reads what slurm.json_cli_options() returned: the options that are set. An empty text has none.
+Result<Options> options_in(const std::string& text) {
+    Options options;
+    if (text.empty()) return options;
     // Slurm copies what the user typed unchanged, so the text may not be UTF-8.
-    const auto parsed = batchai::base::parse_json(field(state, "given"), {});
+    const auto parsed = batchai::base::parse_json(text, {});
     if (!parsed)
         return batchai::base::fail("an option of this command is not UTF-8 text: " +
                                    parsed.error().what);
-    const batchai::base::Value& all = *parsed;
-    batchai::base::Value::Object kept;
-    if (all.is_object()) {
-        for (const auto& [name, value] : *all.object()) {
-            const std::string* const text = value.string();
-            if (text != nullptr && name != "wrap") kept.emplace_back(name, *text);
+    if (!parsed->is_object()) return options;
+    for (const auto& [name, value] : *parsed->object()) {
+        if (const std::string* const word = value.string()) options.emplace(name, *word);
+    }
+    return options;
+}
+
+// Returns the texts of the named list in the table at index 1.
+std::vector<std::string> texts(lua_State* state, const char* name) {
+    std::vector<std::string> out;
+    lua_getfield(state, 1, name);
+    for (int number = 1; lua_istable(state, -1); ++number) {
+        lua_rawgeti(state, -1, number);
+        std::size_t length = 0;
+        const char* const text = lua_tolstring(state, -1, &length);
+        if (text != nullptr) out.emplace_back(text, length);
+        lua_pop(state, 1);
+        if (text == nullptr) break;
+    }
+    lua_pop(state, 1);
+    return out;
+}
+
+// Returns the defaults of the site: of each pair of texts, what the second has and the first not.
+Result<Options> default_options(lua_State* state) {
+    Options defaults;
+    const std::vector<std::string> pairs = texts(state, "defaults");
+    for (std::size_t at = 0; at + 1 < pairs.size(); at += 2) {
+        const Options before = TRY(options_in(pairs[at]));
+        for (const auto& [name, value] : TRY(options_in(pairs[at + 1]))) {
+            const auto old = before.find(name);
+            if (old == before.end() || old->second != value) defaults.insert_or_assign(name, value);
         }
+    }
+    return defaults;
+}
+
+// Returns the options that the user has set, as JSON. Those that have the site's default value
+// count as not set. The script of --wrap and the arguments of the user's program are left out,
+// since they can be very long and are not needed.
+Result<std::string> given_options(lua_State* state) {
+    const Options defaults = TRY(default_options(state));
+    batchai::base::Value::Object kept;
+    for (const auto& [name, value] : TRY(options_in(field(state, "given")))) {
+        const auto usual = defaults.find(name);
+        const bool is_default = usual != defaults.end() && usual->second == value;
+        if (!is_default && name != "wrap") kept.emplace_back(name, value);
     }
     return batchai::base::format_json(kept);
 }
@@ -122,9 +167,9 @@ Result<batchai::base::Completed> run_hand_over(lua_State* state) {
     return batchai::base::run(arguments, options);
 }
 
-// hand_over{ file, door, given, ignore_container, image } returns the list of options, or nil and a
-// message for the user. The message ends with a newline; it is empty if batchai has already said
-// what is wrong. Lets no exception escape.
+// hand_over{ file, door, given, defaults, ignore_container, image } returns the list of options, or
+// nil and a message for the user. The message ends with a newline; it is empty if batchai has
+// already said what is wrong. Lets no exception escape.
 int hand_over(lua_State* state) {
     luaL_checktype(state, 1, LUA_TTABLE);
     std::string fault;

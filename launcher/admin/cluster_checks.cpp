@@ -99,13 +99,16 @@ Judgement filter(const ClusterFacts& facts) {
                                      "refuses every job",
                                      facts.cli_filter.error().text()),
                 .remedy = "copy share/batchai/cli_filter.lua there"};
-    if (facts.cli_filter->find("batchai_pre_submit") == std::string::npos)
-        return {.severity = Severity::warning,
-                .found = "the site's cli_filter.lua does not call batchai_pre_submit",
-                .remedy =
-                    "call batchai_pre_submit(options) of share/batchai/cli_filter.lua from "
-                    "slurm_cli_pre_submit"};
-    return {.found = "cli_filter.lua calls batchai_pre_submit"};
+    constexpr std::string_view ours = "share/batchai/cli_filter.lua";
+    if (facts.cli_filter->find("batchai_pre_submit") != std::string::npos)
+        return {.found = "cli_filter.lua calls batchai_pre_submit"};
+    if (facts.cli_filter->find(ours) != std::string::npos)
+        return {.found = "the site's cli_filter.lua loads ours"};
+    return {.severity = Severity::warning,
+            .found = "the site's cli_filter.lua does not load ours",
+            .remedy =
+                "add dofile(\"PREFIX/share/batchai/cli_filter.lua\") at its end, before a final "
+                "return"};
 }
 
 Judgement policy_enforced(const ClusterFacts& facts) {

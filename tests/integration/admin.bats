@@ -179,7 +179,7 @@ assert found["proc.tracking"]["severity"] == "warning" and found["proc.tracking"
     as_root_on login rm /etc/slurm/cli_filter.lua
     finds error filter.active 'Slurm refuses every job'
     as_root_on login sh -c 'echo "function slurm_cli_pre_submit() return 0 end" > /etc/slurm/cli_filter.lua'
-    finds warning filter.active 'does not call batchai_pre_submit'
+    finds warning filter.active 'does not load ours'
 }
 
 @test "faults of site.lua: syntax, an unknown key, open to others, a partition, a PMI, a directory" {

@@ -211,6 +211,74 @@ LUA
     [[ $status -ne 0 && $output == *"srun does not take --get-user-env=L"*extra_options* ]]
 }
 
+# What a site's own filter does; each of its functions is seen in the job.
+filter_of_site() {
+    cat << LUA
+function slurm_cli_setup_defaults(options, early_pass)
+    options.account = "research"
+    options.partition = "main"
+    options.time = "4"
+    return slurm.SUCCESS
+end
+function slurm_cli_pre_submit(options, offset)
+    if options["job-name"] == "forbidden" then
+        slurm.log_error("the site forbids this name")
+        return slurm.ERROR
+    end
+    options.comment = "nodes " .. tostring(options.nodes)
+end
+function slurm_cli_post_submit(offset, job_id, step_id)
+    io.open(string.format("$share/submitted-%d", job_id), "w"):close()
+    return slurm.SUCCESS
+end
+LUA
+}
+
+# put_filter: standard input becomes the cluster's filter.
+put_filter() { as_root_on login sh -c 'cat > /etc/slurm/cli_filter.lua'; }
+
+# Breaks when our line takes away what a site's own filter does, when its defaults count as the user's
+# words, or when it does not see what the file asks for.
+@test "a cli_filter.lua of the site's own keeps working, with one line more" {
+    local door id
+    as_root_on login cp /etc/slurm/cli_filter.lua /tmp/cli_filter.lua
+    {
+        filter_of_site
+        block_of plugin.md lua | sed "s|/opt/batchai|$PREFIX|"
+        echo 'return slurm.SUCCESS'
+    } | put_filter
+    # The file's limit, the site's partition and the number of nodes that the function has seen.
+    for door in create sbatch srun salloc; do
+        id=$(id_through "$door" plain low) || { as_user cat "$share/said"; return 1; }
+        run as_user scontrol show job -o "$id"
+        echo "$door: $output"
+        [[ $output == *TimeLimit=00:05:00* && $output == *Partition=debug* && $output == *'Comment=nodes 2'* ]]
+        as_user test -e "$share/submitted-$id"
+    done
+    # Without a file, the defaults apply; the user's words do in both cases.
+    id=$(as_user sbatch --parsable --hold -o /dev/null --wrap=true)
+    run as_user scontrol show job -o "$id"
+    [[ $output == *TimeLimit=00:04:00* && $output == *Partition=main* && $output == *Account=research* ]]
+    id=$(with_site plain sbatch --parsable --hold -o /dev/null -p urgent --job-json="$share/small.json" --wrap=true)
+    run as_user scontrol show job -o "$id"
+    echo "$output"
+    [[ $output == *TimeLimit=00:04:00* && $output == *Partition=urgent* ]]
+    for door in 'sbatch --wrap=true' 'srun true'; do
+        # shellcheck disable=SC2086
+        run with_site plain ${door%% *} -J forbidden --job-json="$share/small.json" ${door#* }
+        echo "$output"
+        [[ $status -ne 0 && $output == *'the site forbids this name'* ]]
+    done
+    run -0 batchai_admin_check
+    [[ $output == *"the site's cli_filter.lua loads ours"* ]]
+}
+batchai_admin_check() { as_user "$PREFIX/bin/batchai" admin check --only filter; }
+
+teardown() {
+    cancel_jobs
+    as_root_on login sh -c '[ ! -e /tmp/cli_filter.lua ] || mv /tmp/cli_filter.lua /etc/slurm/cli_filter.lua'
+}
+
 # Breaks when the door has its own idea of which cluster a file means.
 @test "a file that names a cluster which is not there is refused at each door" {
     job lost '{"cluster": {"id": "nowhere"}}'

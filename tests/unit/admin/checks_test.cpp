@@ -225,7 +225,7 @@ const std::vector<Fault<ClusterFacts>> cluster_faults{
      }},
     {"filter.active", Severity::unknown, "no answer",
      [](auto& facts) { facts.cli_filter = broken<std::string>(); }},
-    {"filter.active", Severity::warning, "does not call",
+    {"filter.active", Severity::warning, "does not load ours",
      [](auto& facts) { facts.cli_filter = "function slurm_cli_pre_submit()"; }},
     {"policy.enforced", Severity::warning, "JobSubmitPlugins",
      [](auto& facts) { facts.site->policy.images = {"docker.io/*"}; }},
