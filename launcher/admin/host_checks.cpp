@@ -28,24 +28,35 @@ Judgement only_for_users() {
             .remedy = "run the check as an ordinary user"};
 }
 
+// Returns what to do about a line that is not there.
+std::string remedy_for_line(const HostFacts& facts, std::string usual) {
+    if (!facts.configless) return usual;
+    return "put the line of share/batchai/plugstack.conf into plugstack.conf on the controller, "
+           "which does not send the files that plugstack.conf includes; PlugStackConfig in "
+           "slurm.conf must not name a directory";
+}
+
 Judgement plugin_line(const HostFacts& facts) {
     if (!facts.plugstack && facts.plugstack_path.empty())
         return {.severity = Severity::unknown, .found = facts.plugstack.error().text()};
     if (!facts.plugstack)
         return {.severity = Severity::error,
                 .found = facts.plugstack.error().text(),
-                .remedy = fmt::format("write {} with the line of share/batchai/plugstack.conf, or "
-                                      "with an include of the directory where that file is linked",
-                                      facts.plugstack_path)};
+                .remedy = remedy_for_line(
+                    facts, fmt::format(
+                               "write {} with the line of share/batchai/plugstack.conf, or with an "
+                               "include of the directory where that file is linked",
+                               facts.plugstack_path))};
     const auto ours = lines_of_batchai(*facts.plugstack);
     if (ours.empty())
         return {.severity = Severity::error,
                 .found = fmt::format("no line of {} loads batchai.so",
                                      fmt::join(facts.plugstack->files, ", ")),
-                .remedy =
+                .remedy = remedy_for_line(
+                    facts,
                     "copy or link share/batchai/plugstack.conf, of packages "
                     "/usr/share/batchai/slurm-VERSION/plugstack.conf, into plugstack.conf.d, and "
-                    "let plugstack.conf include that directory"};
+                    "let plugstack.conf include that directory")};
     if (ours.size() > 1) {
         std::vector<std::string> places;
         places.reserve(ours.size());
@@ -139,13 +150,19 @@ Judgement plugin_abi(const HostFacts& facts) {
 Judgement plugin_epilog(const HostFacts& facts) {
     if (!facts.newer_than_slurmd)
         return {.severity = Severity::unknown, .found = facts.newer_than_slurmd.error().text()};
-    if (facts.newer_than_slurmd->empty())
-        return {.found = "slurmd has started since then, or does not run here"};
     // From this release on, `scontrol reconfigure` makes slurmd look again, but leaves its start.
     constexpr Release looks_again{23, 11, 0};
     const auto release =
         facts.slurm_version ? release_of(*facts.slurm_version) : std::optional<Release>();
-    if (release && *release >= looks_again)
+    const bool reconfigure_suffices = release && *release >= looks_again;
+    if (facts.newer_than_slurmd->empty() && facts.fetched_again && !reconfigure_suffices)
+        return {.severity = Severity::info,
+                .found =
+                    "slurmd has fetched plugstack.conf again since it started; if the plugin's "
+                    "line is newer than slurmd, \"systemctl restart slurmd\" makes it look at it"};
+    if (facts.newer_than_slurmd->empty())
+        return {.found = "slurmd has started since then, or does not run here"};
+    if (reconfigure_suffices)
         return {.severity = Severity::info,
                 .found = fmt::format("{} is newer than the running slurmd; \"scontrol "
                                      "reconfigure\" makes slurmd look at it",

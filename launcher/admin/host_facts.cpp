@@ -263,6 +263,9 @@ std::optional<std::time_t> start_of_slurmd() {
     return std::nullopt;
 }
 
+// How long after its start slurmd may have to wait for the controller's files.
+constexpr std::time_t seconds_until_fetched = 10;
+
 // Returns when the file was last changed, or put where it is, itself or as the target of a link.
 // Package managers keep the time at which a file was built, so only the time of the inode counts.
 std::time_t placed(const std::string& file) {
@@ -272,13 +275,20 @@ std::time_t placed(const std::string& file) {
     return std::max(link.st_ctim.tv_sec, target.st_ctim.tv_sec);
 }
 
-base::Result<std::string> newer_than_slurmd(const HostFacts& facts) {
+// Sets what depends on the time at which slurmd has started.
+base::Result<std::string> newer_than_slurmd(HostFacts& facts) {
     std::error_code error;
     if (!fs::exists("/proc/1/comm", error))
         return base::fail("this user cannot see the processes of root", "/proc");
     const auto started = start_of_slurmd();
     if (!started || !facts.plugstack) return std::string();
-    std::vector<std::string> files = facts.plugstack->files;
+    std::vector<std::string> files;
+    for (const std::string& file : facts.plugstack->files) {
+        if (!node::is_fetched(file))
+            files.push_back(file);
+        else if (placed(file) > *started + seconds_until_fetched)
+            facts.fetched_again = true;
+    }
     for (const PluginFile& plugin : facts.plugins)
         files.push_back(plugin.path);
     const auto newer = std::find_if(files.begin(), files.end(), [&](const std::string& file) {
@@ -298,6 +308,7 @@ void look_at_plugin(HostFacts& facts) {
             facts.changeable_configuration.push_back(fmt::format("{}: {}", path, *who));
     };
     if (!conf.path.empty()) look(conf.path);
+    facts.configless = !conf.path.empty() && node::is_fetched(conf.path);
     if (!facts.plugstack) return;
     for (const std::string& file : facts.plugstack->files)
         look(file);

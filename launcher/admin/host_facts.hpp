@@ -52,12 +52,16 @@ struct HostFacts {
 
     base::Result<Plugstack> plugstack;
     std::string plugstack_path;
+    // plugstack.conf is a copy that slurmd has fetched from the controller.
+    bool configless = false;
+    // It has fetched it again since it started.
+    bool fetched_again = false;
     std::vector<PluginFile> plugins;
     // Each of slurm.conf and the files of plugstack.conf that others could change, and who.
     std::vector<std::string> changeable_configuration;
     // A file of plugstack.conf or a plugin that was changed or put in its place after the running
-    // slurmd has started; "" if there is none, or no slurmd on this host. An error if processes of
-    // others cannot be seen.
+    // slurmd has started; "" if there is none, or no slurmd on this host. A fetched copy does not
+    // count. An error if processes of others cannot be seen.
     base::Result<std::string> newer_than_slurmd;
     base::Result<PmixPlugin> pmix_plugin;  // without a path if site.lua asks for another PMI
     base::Result<void> node_program;       // whether batchai-node can be run

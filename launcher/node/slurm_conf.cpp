@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "node/slurm_conf.hpp"
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -35,6 +37,13 @@ SlurmConf read_slurm_conf(const std::string& file) {
             return {.path = path, .text = std::move(*text)};
     }
     return {};
+}
+
+bool is_fetched(const std::string& file) {
+    // /run/slurm/conf is a link to that directory in SlurmdSpoolDir.
+    std::error_code error;
+    const std::filesystem::path place = std::filesystem::weakly_canonical(file, error);
+    return !error && place.parent_path().filename() == "conf-cache";
 }
 
 std::optional<std::string> slurm_conf_value(std::string_view slurm_conf, std::string_view key) {

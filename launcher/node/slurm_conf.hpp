@@ -17,6 +17,11 @@ struct SlurmConf {
 // the usual places.
 [[nodiscard]] SlurmConf read_slurm_conf(const std::string& file);
 
+// Returns whether slurmd has fetched the file from the controller, because the site's hosts have no
+// files of Slurm's of their own ("configless"). It writes all of them anew when it starts and at
+// each `scontrol reconfigure`.
+[[nodiscard]] bool is_fetched(const std::string& file);
+
 // Returns the value of a key, which is compared without regard to case, in the text of slurm.conf;
 // nothing if it is not set. If it is set twice, the last value applies, as in Slurm.
 [[nodiscard]] std::optional<std::string> slurm_conf_value(std::string_view slurm_conf,

@@ -69,6 +69,17 @@ site_has() {
         "${MINICLUSTER_HOME:-/var/lib/minicluster}/$MINICLUSTER_NAME/cluster.json" > /dev/null
 }
 
+# plugstack_file: the file on the login host that has our line.
+plugstack_file() {
+    if site_has configless; then echo /etc/slurm/plugstack.conf; else echo /etc/slurm/plugstack.conf.d/batchai.conf; fi
+}
+
+# slurm_conf_elsewhere SCRIPT: the site's slurm.conf after this script of sed, for SLURM_CONF. Beside such a
+# copy there is no plugstack.conf.
+slurm_conf_elsewhere() {
+    as_user sed -e '/^PlugStackConfig=/d' -e "$1" /etc/slurm/slurm.conf && echo PlugStackConfig=/etc/slurm/plugstack.conf
+}
+
 # slurmd_log HOST: where its slurmd writes.
 slurmd_log() { echo "${MINICLUSTER_HOME:-/var/lib/minicluster}/$MINICLUSTER_NAME/log/$1-slurmd.log"; }
 

@@ -304,6 +304,13 @@ const std::vector<Fault<HostFacts>> host_faults{
          facts.newer_than_slurmd = "/opt/lib/slurm/batchai.so";
          facts.slurm_version = "24.11.5";
      }},
+    {"plugin.epilog", Severity::info, "fetched plugstack.conf again",
+     [](auto& facts) { facts.fetched_again = true; }},
+    {"plugin.epilog", Severity::ok, "slurmd has started since then",
+     [](auto& facts) {
+         facts.fetched_again = true;
+         facts.slurm_version = "24.11.5";
+     }},
     {"pkg.node-program", Severity::error, "no answer",
      [](auto& facts) { facts.node_program = broken<void>(); }},
     {"mpi.library", Severity::error, "loads libpmix.so, which this host does not have",

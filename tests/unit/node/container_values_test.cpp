@@ -8,7 +8,6 @@
 #include "node/namespace/identity.hpp"
 #include "node/rootfs/container.hpp"
 #include "node/rootfs/mounts.hpp"
-#include "node/slurm_conf.hpp"
 
 namespace batchai::node {
 namespace {
@@ -135,16 +134,6 @@ TEST(Binds, OfAJoiningStepAreWhatNoOtherStepHas) {
     for (const char* directory :
          {"", "/", "/home/alice", "/home/alice/below", "/tmp/x", "/shared/logs", "/usr/share/x"})
         EXPECT_EQ(further(directory), "none") << directory;
-}
-
-TEST(SpoolDirectory, IsReadFromSlurmsFile) {
-    EXPECT_EQ(spool_directory("SlurmdSpoolDir=/var/a\n", "n1", "h1"), "/var/a");
-    EXPECT_EQ(spool_directory("# SlurmdSpoolDir=/no\n slurmdSPOOLdir = /b/%n.%h # c\n", "n1", "h1"),
-              "/b/n1.h1");
-    EXPECT_EQ(spool_directory("", "n1", "h1"), "/var/spool/slurmd");
-    EXPECT_EQ(slurm_conf_value("a=1\nPlugStackConfig = /p # c\nA=2\n", "plugstackconfig"), "/p");
-    EXPECT_EQ(slurm_conf_value("a=1\nPlugStackConfig = /p\nA=2\n", "a"), "2");
-    EXPECT_EQ(slurm_conf_value("a=1\n", "b"), std::nullopt);
 }
 
 TEST(ContainerEnvironment, PutsTheJobOverTheDevicesOverTheImage) {
