@@ -258,6 +258,13 @@ salloc -N1 -n1 : --job-json=inner.json true
 srun --job-json=inner.json true : -N1 -n1 true
 END
     [[ $(next_job) -eq $before ]]
+    if site_has lua; then
+        # Their job_submit.lua loads ours, which lets no such job in.
+        run here sbatch -N1 -n1 --wrap 'batchai run --job-json=inner.json' : -N1 -n1
+        echo "$output"
+        [[ $status -ne 0 && $output == *"heterogeneous jobs cannot have --job-json"* ]]
+        return
+    fi
     # And in such a job, batchai run says so.
     here sbatch --quiet -N1 -n1 -o "$share/het.out" : -N1 -n1 --wrap 'batchai run --job-json=inner.json; echo $? > het.rc' ||
         here sbatch --quiet -N1 -n1 -o "$share/het.out" --wrap 'batchai run --job-json=inner.json; echo $? > het.rc' : -N1 -n1

@@ -181,12 +181,15 @@ SCRIPT
 
 # Breaks when nodes without the plugin run the job on the bare host.
 @test "a job is not run on nodes that lack the plugin, and says what is missing" {
-    local line=/etc/slurm/plugstack.conf.d/batchai.conf
+    local line
+    line=$(plugstack_file)
     as_root_on login mv "$line" "$line.off"
+    if site_has configless; then as_root_on login scontrol reconfigure; fi
     batchai job create -f "$share/job.json" -n bare -o none
     run batchai job wait -n bare
     echo "$output"
     as_root_on login mv "$line.off" "$line"
+    if site_has configless; then as_root_on login scontrol reconfigure; fi
     [[ $status -ne 0 ]]
     run batchai job show -n bare --query 'executionInfo.errors[0]'
     echo "$output"

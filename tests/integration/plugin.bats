@@ -161,8 +161,8 @@ SH
 # Breaks when an optional plugin's refusal is passed over: sbatch then submits the script without a
 # plan.
 @test "a bad file is refused where the site has no cli_filter" {
-    as_user bash -c "echo '{\"properties\": {\"nodeCout\": 1}}' > $share/bad.json
-        sed /CliFilterPlugins/d /etc/slurm/slurm.conf > $share/slurm.conf"
+    as_user bash -c "echo '{\"properties\": {\"nodeCout\": 1}}' > $share/bad.json"
+    slurm_conf_elsewhere /CliFilterPlugins/d | as_user bash -c "cat > $share/slurm.conf"
     before=$(next_job)
     for command in "sbatch --wrap=true" "srun true" "salloc true"; do
         # shellcheck disable=SC2086
