@@ -21,7 +21,7 @@ struct Known {
 };
 
 // Parts of Slurm's messages in lower case. The first match counts.
-constexpr std::array<Known, 15> known_faults{{
+constexpr std::array<Known, 16> known_faults{{
     {"invalid partition",
      "see the partitions with \"sinfo -s\"; the cluster's vmSize chooses one "
      "in site.lua"},
@@ -48,6 +48,9 @@ constexpr std::array<Known, 15> known_faults{{
      "JobRequeue=0"},
     {"unable to process configuration file",
      "Slurm is not configured on this host: check /etc/slurm/slurm.conf or SLURM_CONF"},
+    {"could not establish a configuration source",
+     "this host has no slurm.conf, and neither slurmd nor sackd has fetched one: check "
+     "/etc/slurm/slurm.conf, SLURM_CONF or SLURM_CONF_SERVER"},
     {"protocol authentication error",
      "munge does not work between this host and the controller: ask the administrator"},
 }};

@@ -189,6 +189,11 @@ TEST(Refusal, SlurmsWordsAreCleanedAndGetAHint) {
                         "configuration is not available\n")
                     .hint,
                 HasSubstr("22.05.8"));
+    EXPECT_THAT(refusal("sinfo",
+                        "sinfo: error: fetch_config: DNS SRV lookup failed\n"
+                        "sinfo: fatal: Could not establish a configuration source\n")
+                    .hint,
+                HasSubstr("SLURM_CONF_SERVER"));
     EXPECT_EQ(refusal("sbatch", "").what, "Slurm refused without giving a reason");
 }
 
