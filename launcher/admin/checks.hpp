@@ -21,7 +21,6 @@
 //   plugstack.hpp      reads Slurm's plugstack.conf
 //   plugin_object.hpp  the version of Slurm that a plugin was built for
 //   pmix_plugin.hpp    Slurm's plugin for PMIx, and the libpmix that it loads
-//   release.hpp        a release of Slurm as numbers
 //   installation.hpp   what the installation uses, and where that comes from
 //   diagnosis.hpp      the archive for somebody who looks for the cause of a job's failure
 //   masking.hpp        takes secrets out of texts

@@ -11,12 +11,15 @@
 #include <fmt/ranges.h>
 
 #include "admin/checks.hpp"
-#include "admin/release.hpp"
 #include "base/text.hpp"
+#include "slurm/release.hpp"
 
 namespace batchai::admin {
 
 namespace {
+
+using slurm::Release;
+using slurm::release_of;
 
 template <typename T>
 Judgement unanswered(const base::Result<T>& answer) {

@@ -13,13 +13,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "admin/release.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
+#include "slurm/release.hpp"
 
 namespace batchai::admin {
 
 namespace {
+
+using slurm::release_of;
 
 constexpr std::array<Comparison, 5> comparison_table{{
     {"nodes.answer", "whether each node can run the check",

@@ -13,13 +13,16 @@
 
 #include "admin/checks.hpp"
 #include "admin/plugin_object.hpp"
-#include "admin/release.hpp"
 #include "base/text.hpp"
+#include "slurm/release.hpp"
 #include "spank/protocol.h"
 
 namespace batchai::admin {
 
 namespace {
+
+using slurm::Release;
+using slurm::release_of;
 
 // What root may do says nothing about users, and jobs run as users.
 Judgement only_for_users() {

@@ -40,6 +40,7 @@
 //   job_comments.hpp     the comments on jobs that Slurm's accounting keeps
 //   cores.hpp            how many cores nodes have, and how many are allocated
 //   scaling.hpp          chooses the nodes of a cluster that are powered up and down
+//   release.hpp          a release of Slurm as numbers
 //   file_pattern.hpp     the names of output files, as Slurm takes them
 //   this_job.hpp         the job that this process belongs to
 //   own_environment.hpp  takes out of an environment what we have set for a job

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "admin/release.hpp"
+#include "slurm/release.hpp"
 
 #include "base/text.hpp"
 
-namespace batchai::admin {
+namespace batchai::slurm {
 
 std::optional<Release> release_of(std::string_view version) {
     const auto parts = base::split(version, '.');
@@ -15,4 +15,4 @@ std::optional<Release> release_of(std::string_view version) {
     return Release{*year, *month, patch.value_or(0)};
 }
 
-}  // namespace batchai::admin
+}  // namespace batchai::slurm
