@@ -30,6 +30,10 @@ _PROGRAMS = "/etc/site"
 # Keys of slurm.conf with lists, to which a trait adds.
 _LISTS = ("SlurmctldParameters",)
 
+# In seconds, with the trait `requeue`. Before Slurm 25.11, credentials live no longer than this,
+# and a busy machine needs some of it to start a step.
+REQUEUE_DELAY = 20
+
 _BY_CONTROL_GROUP = ("ProctrackType=proctrack/cgroup", "TaskPlugin=task/cgroup")
 
 TRAITS = (
@@ -124,6 +128,13 @@ TRAITS = (
         "lua",
         "the site has scripts of its own for job_submit and cli_filter, which load ours",
         ("JobSubmitPlugins=lua", "CliFilterPlugins=lua"),
+    ),
+    # Which lines those are depends on Slurm's release: slurm_config.py.
+    Trait(
+        "requeue",
+        f"a job that is queued again waits for {REQUEUE_DELAY} s instead of two minutes, and may be"
+        " expedited from Slurm 25.11 on",
+        not_here="tests look at jobs that wait until they run again",
     ),
 )
 NAMES = tuple(trait.name for trait in TRAITS)
