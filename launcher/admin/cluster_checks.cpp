@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <optional>
 #include <set>
 #include <string>
@@ -13,6 +14,7 @@
 #include "admin/checks.hpp"
 #include "base/text.hpp"
 #include "slurm/release.hpp"
+#include "slurm/requeue_delay.hpp"
 
 namespace batchai::admin {
 
@@ -218,10 +220,18 @@ Judgement task_prolog(const ClusterFacts& facts) {
 
 Judgement requeue(const ClusterFacts& facts) {
     if (!facts.configuration) return unanswered(facts.configuration);
-    if (facts.configured("JobRequeue") != "0") return {.found = "jobs are requeued"};
-    return {.severity = Severity::warning,
-            .found = "JobRequeue is 0: a job does not start again after its node has failed",
-            .remedy = "set JobRequeue=1 in slurm.conf"};
+    if (facts.configured("JobRequeue") == "0")
+        return {.severity = Severity::warning,
+                .found = "JobRequeue is 0: a job does not start again after its node has failed",
+                .remedy = "set JobRequeue=1 in slurm.conf"};
+    const std::chrono::seconds delay = slurm::requeue_delay(*facts.configuration);
+    const std::string found =
+        fmt::format("jobs are requeued, and start again after {} s at the earliest", delay.count());
+    if (delay < slurm::default_requeue_delay) return {.found = found};
+    const slurm::DelaySetting setting = slurm::setting_of_requeue_delay(*facts.configuration);
+    return {.severity = Severity::info,
+            .found = fmt::format("{}; {} in {} of slurm.conf makes that shorter", found,
+                                 setting.value, setting.key)};
 }
 
 // Reads "60 sec".
@@ -265,15 +275,15 @@ Judgement power_saving(const ClusterFacts& facts) {
                                      "taken out",
                                      *timeout),
                 .remedy = fmt::format("set ResumeTimeout={} or more in slurm.conf", least)};
-    // A job that is queued again after a failure waits for two minutes.
-    constexpr int wait_of_retry = 120;
+    const auto wait_of_retry = static_cast<int>(slurm::requeue_delay(*facts.configuration).count());
     const auto idle = seconds_of(facts.configured("SuspendTime"));
     if (idle && *idle <= wait_of_retry)
         return {.severity = Severity::warning,
                 .found = fmt::format("SuspendTime is {} s: the nodes of a job that is queued again "
                                      "are powered down while it waits",
                                      *idle),
-                .remedy = "set SuspendTime=300 or more in slurm.conf"};
+                .remedy = fmt::format("set SuspendTime={} or more in slurm.conf",
+                                      std::max(300, 2 * wait_of_retry))};
     return {.found = "Slurm powers nodes down and up"};
 }
 
@@ -372,8 +382,10 @@ constexpr std::array<Check<ClusterFacts>, 18> cluster_table{{
      "Slurm runs it after the task has joined its container, so that its path is one inside the "
      "container.",
      task_prolog},
-    {"slurm.requeue", "whether Slurm requeues jobs",
-     "Batch AI starts a job again after a node has failed. Slurm does so only if it may.", requeue},
+    {"slurm.requeue", "whether Slurm requeues jobs, and how soon they start again",
+     "Batch AI starts a job again after a node has failed. Slurm does so only if it may, and not "
+     "before a delay that the site can make shorter.",
+     requeue},
     {"slurm.unkillable", "how long Slurm waits for processes that do not end",
      "A process that waits for a file server cannot be ended. If Slurm gives up too early, it "
      "drains the node.",

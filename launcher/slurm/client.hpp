@@ -34,6 +34,7 @@
 //   job_outcome.hpp      the state of a job in the terms of Batch AI
 //   node_view.hpp        the states of a cluster and its nodes in the terms of Batch AI
 //   pending_reason.hpp   why a job waits, in words
+//   requeue_delay.hpp    how long a job waits that was queued again
 //   job_settings.hpp     what Slurm holds of a job's request
 //   job_devices.hpp      the devices of a job on each node
 //   job_accounts.hpp     what a job has used by Slurm's accounting

@@ -35,6 +35,7 @@ OTHER_TEXTS = re.compile(
     r"""MPIB_\w+                                      # names of mpi_bridge.h
     | (?:BOOT|NODE)_FAIL | OUT_OF_MEMORY | POWER(?:ING)?_UP | POWER_DOWN_ASAP | REQUEUE_\w+
     | RESV_DEL_HOLD | SPECIAL_EXIT | STAGE_OUT        # states of Slurm
+    | SLURM_VERSION                                 # a key of Slurm's configuration
     | CONTROL_ROUND | COPY_TO_\w+ | INIT_NCCL | MEMCPY_\w+ | NEGOTIATE_\w+ | SHM_UCX_
     | VERIFY_PLAN | WAIT_FOR_\w*                      # activities of the timeline
     | NET_DEVICES | RNDV_THRESH | WARN_INVALID_CONFIG # settings of UCX, without their prefix

@@ -30,12 +30,14 @@ ClusterFacts sound_cluster() {
             .credentials = {},
             .configuration =
                 slurm::Configuration{{"AccountingStorageType", "accounting_storage/slurmdbd"},
+                                     {"AuthInfo", "cred_expire=30"},
                                      {"AuthType", "auth/munge"},
                                      {"CliFilterPlugins", "lua"},
                                      {"JobContainerType", "job_container/none"},
                                      {"JobRequeue", "1"},
                                      {"MessageTimeout", "10 sec"},
                                      {"ProctrackType", "proctrack/cgroup"},
+                                     {"SLURM_VERSION", "22.05.8"},
                                      {"SlurmdParameters", "(null)"},
                                      {"TaskProlog", "(null)"},
                                      {"UnkillableStepTimeout", "60 sec"}},
@@ -248,6 +250,14 @@ const std::vector<Fault<ClusterFacts>> cluster_faults{
      }},
     {"slurm.requeue", Severity::warning, "JobRequeue",
      [](auto& facts) { facts.configuration->at("JobRequeue") = "0"; }},
+    {"slurm.requeue", Severity::ok, "after 30 s", [](auto&) {}},
+    {"slurm.requeue", Severity::info, "after 120 s at the earliest; cred_expire=60 in AuthInfo of",
+     [](auto& facts) { facts.configuration->at("AuthInfo") = "(null)"; }},
+    {"slurm.requeue", Severity::info, "; requeue_delay=5 in SchedulerParameters of slurm.conf",
+     [](auto& facts) {
+         facts.configuration->at("AuthInfo") = "cred_expire=600";
+         facts.configuration->at("SLURM_VERSION") = "25.11.2";
+     }},
     {"slurm.unkillable", Severity::warning, "30 s",
      [](auto& facts) { facts.configuration->at("UnkillableStepTimeout") = "30 sec"; }},
     {"slurm.unkillable", Severity::warning, "60 s",
@@ -260,8 +270,15 @@ const std::vector<Fault<ClusterFacts>> cluster_faults{
          (*facts.configuration)["ResumeProgram"] = "/resume";
          (*facts.configuration)["ResumeTimeout"] = "20 sec";
      }},
+    {"power.programs", Severity::ok, "powers nodes down and up",
+     [](auto& facts) {
+         (*facts.configuration)["SuspendProgram"] = "/suspend";
+         (*facts.configuration)["ResumeProgram"] = "/resume";
+         (*facts.configuration)["SuspendTime"] = "60 sec";
+     }},
     {"power.programs", Severity::warning, "SuspendTime is 60 s",
      [](auto& facts) {
+         facts.configuration->at("AuthInfo") = "(null)";
          (*facts.configuration)["SuspendProgram"] = "/suspend";
          (*facts.configuration)["ResumeProgram"] = "/resume";
          (*facts.configuration)["SuspendTime"] = "60 sec";
