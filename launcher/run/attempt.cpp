@@ -14,6 +14,7 @@
 
 #include "plan/plan_file.hpp"
 #include "record/usage.hpp"
+#include "run/again/final_failure.hpp"
 #include "run/again/hosts.hpp"
 #include "run/again/queue_again.hpp"
 #include "run/again/rank_restarts.hpp"
@@ -204,6 +205,11 @@ int run_attempt(Context& context, Journal& journal, const slurm::Client& slurm, 
     } else {
         journal.finish(exit_code, record::EndedBy::program, nullptr);
     }
+    const bool ends_failed = !well && !journal.attempt().runs_again();
+    if (const auto line = ends_failed ? let_fail(slurm, context.granted) : std::nullopt) {
+        context.log.master(*line);
+        std::fprintf(stderr, "batchai: %s\n", line->c_str());
+    }
     if (!well && !journal.is_saved())
         leave_last_words(slurm, journal.attempt(), context.granted.id_in_commands());
     notify(context, journal.attempt());
@@ -286,7 +292,11 @@ int run_job(const RunOptions& options) {
     if (result) return *result;
     std::fprintf(stderr, "batchai: error: %s\n", result.error().text().c_str());
     // Without Slurm's word about the job, nobody knows whose records these are.
-    if (job) record_failed_start(options.plan_path, result.error(), *job, options.attempts_before);
+    if (job) {
+        record_failed_start(options.plan_path, result.error(), *job, options.attempts_before);
+        if (const auto line = let_fail(slurm::Client(slurms_deadline), *job))
+            std::fprintf(stderr, "batchai: %s\n", line->c_str());
+    }
     return static_cast<int>(result.error().exit_code);
 }
 

@@ -143,6 +143,11 @@ class Client {
     // Calls scontrol requeue, which also works for a job that has just ended.
     [[nodiscard]] base::Result<void> requeue(const JobId& job) const;
 
+    // Keeps Slurm from queueing a job again, whatever ends it. The job's user can do so until it
+    // has ended, and it is not an error if it has. Nobody can queue the job again after its end,
+    // either.
+    [[nodiscard]] base::Result<void> forbid_requeue(const JobId& job) const;
+
     // Returns the id of the job's step that the srun with this process id on this host runs.
     [[nodiscard]] base::Result<std::string> step_of_srun(const JobId& job, pid_t srun) const;
 

@@ -41,6 +41,9 @@ base::Result<JobSettings> parse_job_settings(std::string_view text) {
     const std::string_view claimed = value_of(text, "PreemptTime").value_or("");
     const std::string_view suspended = value_of(text, "SuspendTime").value_or("");
     out.preempted = !claimed.empty() && claimed > suspended;
+    out.runs = value_of(text, "JobState") == "RUNNING";
+    // Slurm prints this behind the user's texts, and may put a comma before it.
+    out.expedited = text.find("ExpeditedRequeue=Yes") != std::string_view::npos;
     return out;
 }
 

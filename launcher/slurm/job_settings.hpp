@@ -14,6 +14,8 @@ struct JobSettings {
     std::string excluded;               // hostlist of the nodes that the job must not get
     std::vector<std::string> required;  // nodes that it must get
     bool preempted = false;             // a job of higher priority has taken its nodes for good
+    bool runs = false;                  // and Slurm has not begun to end it
+    bool expedited = false;             // submitted with --requeue=expedite, from 25.11 on
 
     bool operator==(const JobSettings&) const = default;
 };

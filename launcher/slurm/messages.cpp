@@ -44,8 +44,8 @@ constexpr std::array<Known, 16> known_faults{{
     {"unable to contact slurm controller",
      "the controller does not answer from this host: check it with \"scontrol ping\""},
     {"requested operation is presently disabled",
-     "the job may not be queued again: it was submitted with --no-requeue, or the site has "
-     "JobRequeue=0"},
+     "the job may not be queued again: it was submitted with --no-requeue, or has failed after a "
+     "submission with --requeue=expedite, or the site has JobRequeue=0; create the job again"},
     {"unable to process configuration file",
      "Slurm is not configured on this host: check /etc/slurm/slurm.conf or SLURM_CONF"},
     {"could not establish a configuration source",

@@ -78,6 +78,10 @@ Result<void> Client::release(const JobId& job) const {
     return tell({"scontrol", "release", job.text()}, not_waiting);
 }
 
+Result<void> Client::forbid_requeue(const JobId& job) const {
+    return change(job, "Requeue=0", not_waiting);
+}
+
 Result<void> Client::set_priority(const JobId& job, const std::string& priority) const {
     return change(job, "Priority=" + priority, not_waiting);
 }

@@ -22,10 +22,13 @@ std::string shown(const std::string& required, const std::string& excluded,
 TEST(JobSettings, AreReadFromOneLine) {
     const auto none = parse_job_settings(shown("(null)", "(null)", "None"));
     ASSERT_TRUE(none);
-    EXPECT_EQ(*none, JobSettings{});
+    EXPECT_EQ(*none, JobSettings{.runs = true});
     const auto all = parse_job_settings(shown("n[1-2]", "n[3-4],x", "2026-11-24T10:00:00"));
     ASSERT_TRUE(all);
-    EXPECT_EQ(*all, (JobSettings{"n[3-4],x", {"n1", "n2"}, true}));
+    EXPECT_EQ(
+        *all,
+        (JobSettings{
+            .excluded = "n[3-4],x", .required = {"n1", "n2"}, .preempted = true, .runs = true}));
 }
 
 // Breaks when a job that gang scheduling has suspended for a while counts as one that lost its
@@ -41,6 +44,32 @@ TEST(JobSettings, AJobThatWasOnlySuspendedIsNotPreempted) {
     EXPECT_FALSE(is_preempted("2026-11-24T10:00:00", "2026-11-24T10:05:00"));
     EXPECT_TRUE(is_preempted("2026-11-24T10:06:00", "2026-11-24T10:05:00"));
     EXPECT_FALSE(is_preempted("None", "2026-11-24T10:05:00"));
+}
+
+// Breaks when Slurm's flags are not found among each other, or behind the texts of the user.
+TEST(JobSettings, SayWhetherSlurmExpeditesTheJob) {
+    const auto is_expedited = [](const std::string& flags) {
+        return parse_job_settings(
+                   "JobId=7 JobState=RUNNING ReqNodeList=(null) ExcNodeList=(null) "
+                   "Comment=x " +
+                   flags + "\n")
+            ->expedited;
+    };
+    EXPECT_FALSE(is_expedited(""));
+    EXPECT_FALSE(is_expedited("SpreadJob=Yes"));
+    EXPECT_TRUE(is_expedited("ExpeditedRequeue=Yes"));
+    EXPECT_TRUE(is_expedited("GresEnforceBind=Yes,ExpeditedRequeue=Yes TresPerJob=cpu:1"));
+}
+
+TEST(JobSettings, SayWhetherTheJobStillRuns) {
+    const auto runs = [](const std::string& state) {
+        return parse_job_settings("JobId=7 JobState=" + state +
+                                  " ReqNodeList=(null) ExcNodeList=(null)\n")
+            ->runs;
+    };
+    EXPECT_TRUE(runs("RUNNING"));
+    for (const char* other : {"COMPLETING", "EXPEDITING", "PENDING", "CANCELLED"})
+        EXPECT_FALSE(runs(other)) << other;
 }
 
 TEST(JobSettings, OfNoJobAreAnError) {
