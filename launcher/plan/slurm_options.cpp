@@ -38,8 +38,8 @@ constexpr std::array<std::string_view, 5> only_of_batch_scripts{"requeue", "no-r
                                                                 "open-mode", "array", "signal"};
 
 // What an option means if its optional value is left out. All other options without a value are
-// flags, which can be set with any text. Slurm 26.05 has --requeue=expedite and refuses other
-// texts; before, it was a flag, which can be set with none.
+// flags, which can be set with any text. Slurm has --requeue=expedite from 25.11 on, and refuses
+// other texts from 26.05.1 on; before, it was a flag, which can be set with none.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 7> values_left_out{{
     {"exclusive", "exclusive"},
     {"nice", "100"},
