@@ -10,11 +10,12 @@
 namespace batchai::run {
 
 DeadNodes::DeadNodes(std::vector<std::string> nodes, const std::vector<std::string>& spares,
-                     std::string own, Ask ask)
+                     std::string own, Ask ask, Ping ping)
     : step_nodes_(std::move(nodes)),
       nodes_(step_nodes_),
       own_(std::move(own)),
-      ask_(std::move(ask)) {
+      ask_(std::move(ask)),
+      ping_(std::move(ping)) {
     nodes_.insert(nodes_.end(), spares.begin(), spares.end());
 }
 
@@ -46,6 +47,33 @@ bool DeadNodes::knows_daemons(Clock::time_point now) {
     // Of the others nothing can be known.
     std::erase_if(nodes_, [&](const std::string& node) { return daemons_[node].empty(); });
     return true;
+}
+
+bool DeadNodes::suspects(Clock::time_point now) {
+    if (!ping_) return false;
+    if (!next_ping_) next_ping_ = now + before_pings;
+    if (now < *next_ping_) return silent_to_pings_.is_any();
+    if (!knows_daemons(now)) {
+        next_ping_ = next_;
+        return false;
+    }
+    std::vector<std::string> addresses;
+    std::map<std::string, std::string> node_of;
+    for (const std::string& node : nodes_) {
+        for (const base::Endpoint& endpoint : daemons_[node]) {
+            addresses.push_back(endpoint.address);
+            node_of[endpoint.address] = node;
+        }
+    }
+    const std::chrono::seconds longer(addresses.size() / most_pings_a_second);
+    next_ping_ = now + std::max(between_pings, longer);
+    std::set<std::string> answered;
+    for (const std::string& address : ping_(addresses)) {
+        if (const auto found = node_of.find(address); found != node_of.end())
+            answered.insert(found->second);
+    }
+    silent_to_pings_.round(answered);
+    return silent_to_pings_.is_any();
 }
 
 std::vector<std::string> DeadNodes::next_nodes() {
@@ -97,7 +125,8 @@ void DeadNodes::look(Clock::time_point now) {
 const std::vector<std::string>& DeadNodes::poll(std::string_view messages, bool stand_still,
                                                 Clock::time_point now) {
     static const std::vector<std::string> none;
-    if (!is_lost_ && is_due(messages, stand_still, now) && knows_daemons(now)) look(now);
+    if (!is_lost_ && is_due(messages, suspects(now) || stand_still, now) && knows_daemons(now))
+        look(now);
     return is_lost_ ? dead_ : none;
 }
 

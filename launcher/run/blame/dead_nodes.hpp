@@ -5,26 +5,32 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/network.hpp"
+#include "run/blame/silent_nodes.hpp"
 
 namespace batchai::run {
 
 // Notices that nodes of a step are dead. Slurm waits for SlurmdTimeout, usually five minutes, until
 // it says so, and srun waits for Slurm. This looks only once a task has ended badly and srun does
-// not end, or while the tasks stand still. A node is dead if nothing answers where its slurmd
-// should listen, several times in a row. A node that refuses lives; its slurmd may be starting
-// again, so it has longer. As long as no node at all answers, nothing is known.
+// not end, while the tasks stand still, or if a node does not answer pings any more: a host without
+// power breaks no connection, so its peers may wait for long. A node is dead if nothing answers
+// where its slurmd should listen, several times in a row. A node that refuses lives; its slurmd may
+// be starting again, so it has longer. As long as no node at all answers, nothing is known.
 class DeadNodes {
   public:
     using Clock = std::chrono::steady_clock;
     using Daemons = std::map<std::string, base::Endpoint>;
     // Asks Slurm where the slurmd of each node listens. Must answer within some seconds.
     using Ask = std::function<base::Result<Daemons>(const std::vector<std::string>& nodes)>;
+    // Returns which addresses have answered since the last call, and asks these.
+    using Ping = std::function<std::set<std::string>(const std::vector<std::string>& addresses)>;
 
     // After a bad end, for srun to end by itself.
     static constexpr std::chrono::milliseconds patience{1500};
@@ -39,11 +45,16 @@ class DeadNodes {
     static constexpr std::chrono::seconds longest_pause{60};
     // Each address is asked by a socket of its own.
     static constexpr std::size_t most_at_once = 128;
+    // Ranks that have begun to run are worth a question to Slurm for the nodes' addresses.
+    static constexpr std::chrono::seconds before_pings{10};
+    static constexpr std::chrono::seconds between_pings{2};
+    // With more nodes, pings are rarer.
+    static constexpr std::size_t most_pings_a_second = 100;
 
     // The step runs on `nodes`, and `spares` may take their place. `own` is the node of this
     // process, which lives; empty: it is on none of them.
     DeadNodes(std::vector<std::string> nodes, const std::vector<std::string>& spares,
-              std::string own, Ask ask);
+              std::string own, Ask ask, Ping ping = {});
 
     // Must be called some times a second while the step runs. `messages` are what srun has said so
     // far. Returns the dead nodes, those of the step first, once there is one of them. May take as
@@ -67,6 +78,8 @@ class DeadNodes {
     // Returns false until it is time to look.
     [[nodiscard]] bool is_due(std::string_view messages, bool stand_still, Clock::time_point now);
     [[nodiscard]] bool knows_daemons(Clock::time_point now);
+    // Whether nodes do not answer pings any more. Pings them if it is time.
+    [[nodiscard]] bool suspects(Clock::time_point now);
     // The nodes that have not answered last time, and the next ones of the others.
     [[nodiscard]] std::vector<std::string> next_nodes();
     void look(Clock::time_point now);
@@ -76,6 +89,9 @@ class DeadNodes {
     std::vector<std::string> nodes_;  // that are asked
     std::string own_;
     Ask ask_;
+    Ping ping_;
+    std::optional<Clock::time_point> next_ping_;
+    SilentNodes silent_to_pings_;
     std::size_t read_ = 0;  // bytes of the messages
     bool has_bad_end_ = false;
     bool looks_ = false;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include "base/ping.hpp"
 #include "record/rank_logs.hpp"
 #include "record/task_reports.hpp"
 #include "run/again/host_updates.hpp"
@@ -344,11 +346,14 @@ PhaseEnd Ranks::run(Context& context) {
     bool noted = false;
     RankWarner warner(context);
     const bool keeps_job = context.outlives_nodes();
-    DeadNodes dead(context.place.nodes, context.place.spares,
-                   from_environment("SLURMD_NODENAME").value_or(""),
-                   [](const std::vector<std::string>& nodes) {
-                       return slurm::Client(answer_about_daemons).daemons(nodes);
-                   });
+    DeadNodes dead(
+        context.place.nodes, context.place.spares, from_environment("SLURMD_NODENAME").value_or(""),
+        [](const std::vector<std::string>& nodes) {
+            return slurm::Client(answer_about_daemons).daemons(nodes);
+        },
+        [pinger = std::make_shared<base::Pinger>()](const std::vector<std::string>& addresses) {
+            return pinger->ask(addresses);
+        });
     StepEnd end{
         .result = started ? context.steps.run(
                                 {.arguments = srun_arguments(context.plan, step, context.plan.mpi,

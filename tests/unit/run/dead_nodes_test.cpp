@@ -70,11 +70,12 @@ class DeadNodesTest : public testing::Test {
     DeadNodes::Daemons daemons_;
     bool answers_ = true;
     int asked_ = 0;
-    DeadNodes dead_{{"n1", "n2"}, {"n3"}, "n1", [this](const std::vector<std::string>&) {
-                        ++asked_;
-                        return answers_ ? base::Result<DeadNodes::Daemons>(daemons_)
-                                        : tl::unexpected(base::Error{.what = "no answer"});
-                    }};
+    DeadNodes::Ask ask_ = [this](const std::vector<std::string>&) {
+        ++asked_;
+        return answers_ ? base::Result<DeadNodes::Daemons>(daemons_)
+                        : tl::unexpected(base::Error{.what = "no answer"});
+    };
+    DeadNodes dead_{{"n1", "n2"}, {"n3"}, "n1", ask_};
     DeadNodes::Clock::time_point now_ = DeadNodes::Clock::now();
 };
 
@@ -83,6 +84,42 @@ TEST_F(DeadNodesTest, NobodyLooksWhileAllTasksRun) {
     EXPECT_THAT(rounds(9, ""), IsEmpty());
     EXPECT_THAT(rounds(9, "srun: job 7 queued\n"), IsEmpty());
     EXPECT_EQ(asked_, 0);
+}
+
+// Breaks when a job whose ranks wait for a host without power goes on to wait with them.
+TEST_F(DeadNodesTest, ANodeThatAnswersNoPingsAnyMoreIsLookedAt) {
+    bool answers_pings = true;
+    dead_ = DeadNodes({"n1", "n2"}, {"n3"}, "n1", ask_, [&](const std::vector<std::string>& asked) {
+        EXPECT_THAT(asked, testing::Each("127.0.0.1"));
+        return answers_pings ? std::set<std::string>{"127.0.0.1"} : std::set<std::string>();
+    });
+    fall_silent("n2");
+    EXPECT_THAT(rounds(20, ""), IsEmpty());
+    EXPECT_EQ(asked_, 1);
+    answers_pings = false;
+    EXPECT_THAT(rounds(12, ""), ElementsAre("n2"));
+}
+
+// Breaks when jobs are ended on networks that let no pings pass.
+TEST_F(DeadNodesTest, NodesThatNeverAnswerPingsAreNotSuspected) {
+    dead_ = DeadNodes({"n1", "n2"}, {"n3"}, "n1", ask_,
+                      [](const std::vector<std::string>&) { return std::set<std::string>(); });
+    fall_silent("n2");
+    EXPECT_THAT(rounds(40, ""), IsEmpty());
+}
+
+TEST_F(DeadNodesTest, ALostPingIsNoSuspicion) {
+    SilentNodes nodes;
+    nodes.round({"n1", "n2"});
+    nodes.round({"n1"});
+    EXPECT_FALSE(nodes.is_any());
+    nodes.round({"n1", "n2"});
+    nodes.round({"n1"});
+    EXPECT_FALSE(nodes.is_any());
+    nodes.round({"n1"});
+    EXPECT_TRUE(nodes.is_any());
+    nodes.round({"n1", "n2"});
+    EXPECT_FALSE(nodes.is_any());
 }
 
 TEST_F(DeadNodesTest, ANodeThatRefusesForLongIsDead) {
