@@ -356,3 +356,54 @@ log_of() { output_of "$1" "execution-${2:-h1}.log"; }
     echo "$output"
     jq -e '.code == "GpuCheckFailed" and .Node == "h1" and (.FirstErrorLine | contains("/nowhere/libcuda.so.1"))' <<< "$output"
 }
+
+# has_nvml HOST: NVIDIA's management library is found there as that of the driver's package is. What
+# ldconfig remembers of files is the machine's, and is hidden from it.
+has_nvml() {
+    as_root_on "$1" install -d -m 755 /run/nvml
+    as_root_on "$1" sh -c 'cat > /run/nvml/libnvidia-ml.so.1' < "$STANDIN_NVML"
+    as_root_on "$1" unshare --mount sh -c 'mount -t tmpfs tmpfs /var/cache &&
+        echo /run/nvml > /etc/ld.so.conf.d/nvml.conf && /sbin/ldconfig -X'
+}
+# gpus_work HOST PERCENT: so busy are all GPUs of the host.
+gpus_work() { as_root_on "$1" sh -c 'echo "$1" > /run/nvml/busy' gpus_work "$2"; }
+
+# alarms_of NAME: the texts of the job's alarms.
+alarms_of() { batchai job show --name "$1" --query 'executionInfo.alarms[].message' --output tsv; }
+has_an_alarm() { [[ -n $(alarms_of "$1") ]]; }
+has_printed() { [[ $(batchai job logs "$1" --rank 0 | wc -l) -ge $2 ]]; }
+
+# Breaks when GPUs that do nothing are not noticed because the ranks print, when busy ones are taken
+# for idle, or when what NVML says is not noted.
+@test "watch.idleGpu tells of GPUs that do nothing, and not of busy ones" {
+    local host name percent idle="the job's GPUs have done nothing for [1-9][0-9]+ s"
+    for host in h1 h2; do
+        has_nvml "$host"
+        # 5 % of the time is the least that counts.
+        percent=$([[ $host == h1 ]] && echo 4 || echo 5)
+        gpus_work "$host" "$percent"
+        name=on-$host
+        job "$name" "until [ -e $HOME_DIR/enough ]; do date; sleep 1; done" "{\"nodeCount\": 1,
+            \"slurm\": {\"nodelist\": \"$host\"}, \"watch\": {\"idleGpu\": \"PT10S\"}}"
+        with_site site batchai job create --name "$name" --config-file "$share/$name.json" --output none
+    done
+    wait_until 60 has_an_alarm on-h1
+    wait_until 60 has_printed on-h2 20
+    prints_nothing alarms_of on-h2
+    # Now it is the other way round. The busy ones had no alarm because they were seen to be busy.
+    gpus_work h1 100
+    gpus_work h2 0
+    wait_until 60 has_an_alarm on-h2
+    as_user touch "$HOME_DIR/enough"
+    for host in h1 h2; do
+        name=on-$host
+        run -0 with_site site batchai job wait --name "$name"
+        run -0 alarms_of "$name"
+        echo "$output"
+        [[ ${#lines[@]} -eq 1 && $output =~ ^$idle\ \(\"watch.idleGpu\"\) ]]
+        run -0 output_of "$name" execution.log
+        echo "$output"
+        [[ $output =~ $idle ]]
+        [[ $host == h2 || $output == *'the job'"'"'s GPUs are busy again ("watch.idleGpu")'* ]]
+    done
+}
