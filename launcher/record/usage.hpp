@@ -20,6 +20,8 @@
 //     @10.0 cpu=79.2 mem=9210 peak=9210 thr=24 io=5120,300 net=812,790 r=0:9.9:1150,:9.8:1149
 //     end
 //
+// With GPUs, the first line ends with their number ("gpus=8").
+//
 // Times are seconds since "start", memory is MiB, and I/O (read, written), the network (received,
 // sent) and what calls such as read() and write() have copied ("rw=", in live samples) are KiB. All
 // but memory, threads and the GPUs are sums since the step began. A number that is not known is
@@ -85,6 +87,9 @@ struct UsageHead {
     int interval = 0;         // seconds between two samples, which grow while the step runs
     int cpus = 0;             // that Slurm has given the step on the node; 0: unknown
     std::int64_t memory = 0;  // bytes that the job has asked for on the node; 0: unknown, or all
+    // That the step has on the node, also if nobody can tell how busy they are. An earlier version
+    // does not note it.
+    int gpus = 0;
 
     bool operator==(const UsageHead&) const = default;
 };

@@ -40,9 +40,10 @@ std::string or_dash(const std::optional<Number>& number, std::int64_t unit = 1) 
 }  // namespace
 
 std::string usage_line(const UsageHead& head) {
-    return fmt::format("{} start={} interval={} cpus={} memory={}\n", usage_schema,
+    return fmt::format("{} start={} interval={} cpus={} memory={}{}\n", usage_schema,
                        base::to_iso8601(head.start), head.interval, head.cpus,
-                       in_units(head.memory, mebi));
+                       in_units(head.memory, mebi),
+                       head.gpus == 0 ? std::string() : fmt::format(" gpus={}", head.gpus));
 }
 
 std::string usage_line(const UsageSample& sample, const UsageHead& head, SampleDetail detail) {
@@ -195,6 +196,7 @@ std::optional<UsageHead> head_in(std::string_view line) {
         if (key == "interval") return take_number(value, head.interval);
         if (key == "cpus") return take_number(value, head.cpus);
         if (key == "memory") return take_units(value, mebi, head.memory);
+        if (key == "gpus") return take_number(value, head.gpus);
         return true;
     });
     return good && has_start ? std::optional(head) : std::nullopt;

@@ -357,14 +357,19 @@ log_of() { output_of "$1" "execution-${2:-h1}.log"; }
     jq -e '.code == "GpuCheckFailed" and .Node == "h1" and (.FirstErrorLine | contains("/nowhere/libcuda.so.1"))' <<< "$output"
 }
 
-# has_nvml HOST: NVIDIA's management library is found there as that of the driver's package is. What
-# ldconfig remembers of files is the machine's, and is hidden from it.
+# has_nvml HOST: NVIDIA's management library is found there as that of the driver's package is.
 has_nvml() {
     as_root_on "$1" install -d -m 755 /run/nvml
     as_root_on "$1" sh -c 'cat > /run/nvml/libnvidia-ml.so.1' < "$STANDIN_NVML"
-    as_root_on "$1" unshare --mount sh -c 'mount -t tmpfs tmpfs /var/cache &&
-        echo /run/nvml > /etc/ld.so.conf.d/nvml.conf && /sbin/ldconfig -X'
+    as_root_on "$1" sh -c 'echo /run/nvml > /etc/ld.so.conf.d/nvml.conf'
+    find_libraries_anew "$1"
 }
+lacks_nvml() {
+    as_root_on "$1" rm -f /etc/ld.so.conf.d/nvml.conf
+    find_libraries_anew "$1"
+}
+# What ldconfig remembers of files is the machine's, and is hidden from it.
+find_libraries_anew() { as_root_on "$1" unshare --mount sh -c 'mount -t tmpfs tmpfs /var/cache && /sbin/ldconfig -X'; }
 # gpus_work HOST PERCENT: so busy are all GPUs of the host.
 gpus_work() { as_root_on "$1" sh -c 'echo "$1" > /run/nvml/busy' gpus_work "$2"; }
 
@@ -406,4 +411,20 @@ has_printed() { [[ $(batchai job logs "$1" --rank 0 | wc -l) -ge $2 ]]; }
         [[ $output =~ $idle ]]
         [[ $host == h2 || $output == *'the job'"'"'s GPUs are busy again ("watch.idleGpu")'* ]]
     done
+}
+
+# Breaks when a job is ended because the GPUs of one node are idle, and nobody knows what those of the
+# other do.
+@test "watch.idleGpu does not judge by the GPUs of some nodes" {
+    has_nvml h1
+    lacks_nvml h2
+    gpus_work h1 0
+    job partly "until [ -e $HOME_DIR/enough ]; do date; sleep 1; done" \
+        '{"watch": {"idleGpu": "PT10S", "action": "end"}}'
+    as_user rm -f "$HOME_DIR/enough"
+    with_site site batchai job create --name partly --config-file "$share/partly.json" --output none
+    wait_until 60 has_printed partly 20
+    as_user touch "$HOME_DIR/enough"
+    run -0 with_site site batchai job wait --name partly
+    prints_nothing alarms_of partly
 }

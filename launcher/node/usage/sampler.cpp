@@ -148,7 +148,9 @@ class Samples {
         cpu_of_cgroup_ = cgroup.cpu_seconds.value_or(0);
         if (head_.memory == 0) head_.memory = cgroup.limit.value_or(0);
         last_read_ = head_.start;
-        open_nvml(gpus_of_step(environment), trace);
+        const std::vector<int> gpus = gpus_of_step(environment);
+        head_.gpus = static_cast<int>(gpus.size());
+        open_nvml(gpus, trace);
     }
 
     [[nodiscard]] const record::UsageHead& head() const { return head_; }

@@ -38,8 +38,10 @@ bool ranks_worked(const record::UsageSample& before, const record::UsageSample& 
     });
 }
 
-bool tells_all_gpus(const record::UsageSample& sample) {
-    return std::all_of(sample.gpus.begin(), sample.gpus.end(),
+// A node without NVML tells nothing of its GPUs.
+bool tells_all_gpus(const record::UsageSample& sample, const record::UsageHead& head) {
+    return sample.gpus.size() >= static_cast<std::size_t>(head.gpus) &&
+           std::all_of(sample.gpus.begin(), sample.gpus.end(),
                        [](const record::GpuUsage& gpu) { return gpu.busy.has_value(); });
 }
 
@@ -78,7 +80,7 @@ WorkSeen WorkMeter::look(const std::vector<record::NodeUsage>& usage, Clock::tim
         if (!one.ended && now - seen.fresh >= longest_without_sample) continue;
         noting.insert(one.node);
         has_gpus = has_gpus || !newest.gpus.empty();
-        tells_gpus = tells_gpus && tells_all_gpus(newest);
+        tells_gpus = tells_gpus && tells_all_gpus(newest, one.head);
     }
     out.known = !noting.empty();
     out.everywhere = noting.size() >= nodes_;

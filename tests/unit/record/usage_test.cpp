@@ -75,7 +75,8 @@ class Scratch {
 };
 
 TEST(UsageFile, ReadsWhatItHasWritten) {
-    const UsageHead head = some_head();
+    UsageHead head = some_head();
+    head.gpus = 2;
     UsageSample sample = some_sample(5, 2);
     sample.ranks.back().waited = 0.004;
     sample.ranks.back().meetings = 1234;

@@ -221,6 +221,23 @@ TEST_F(WorkMeterTest, DoesNotKnowAGpuThatTellsNothing) {
     EXPECT_TRUE(look(meter, {usage_of("1", 20, 0, 0, 0), other}).gpus_known);
 }
 
+// Breaks when a job is ended because the GPUs of some nodes are idle, and nobody can tell what
+// those of the others do.
+TEST_F(WorkMeterTest, DoesNotKnowTheGpusOfANodeThatTellsNothingOfThem) {
+    WorkMeter meter(2);
+    const record::NodeUsage idle = usage_of("1", 10, 0, 0, 0);
+    record::NodeUsage other = usage_of("1", 10, 0);
+    other.node = "n2";
+    // A node of the job that has no GPUs does not matter.
+    EXPECT_TRUE(look(meter, {idle, other}).gpus_known);
+    other.head.gpus = 1;
+    EXPECT_FALSE(look(meter, {idle, other}).gpus_known);
+    other.samples.front().gpus = {{.index = 0, .busy = 0}};
+    EXPECT_TRUE(look(meter, {idle, other}).gpus_known);
+    other.head.gpus = 2;
+    EXPECT_FALSE(look(meter, {idle, other}).gpus_known);
+}
+
 // Breaks when a node that no longer notes anything seems to do nothing.
 TEST_F(WorkMeterTest, DoesNotKnowANodeThatHasNoNewSample) {
     WorkMeter meter(2);
