@@ -96,7 +96,7 @@ host_dies() {
     as_root_on "$1" bash -c 'all=$( (pgrep "slurmd|slurmstepd"; pgrep -u alice) | sort -rn)
         kill -STOP $all
         kill -KILL $all
-        rm -rf /var/lib/slurm/slurmd/*'
+        rm -rf /var/lib/slurm/slurmd/* /tmp/batchai-*'
 }
 
 # host_lives HOST: one that has died is there again, and Slurm knows it.

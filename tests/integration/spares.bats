@@ -4,16 +4,19 @@
 
 bats_require_minimum_version 1.5.0
 load lib
+load small_image
 
 checks=/etc/batchai/health-spares.d # all hosts share it
+image=/shared/spares-test.sqsh
 
 setup_file() {
     make_home spares
     write_home steps.py < "$SOURCE/tests/integration/spares/steps.py"
+    write_home waits.sh < "$SOURCE/tests/integration/spares/waits.sh"
 }
 
 teardown_file() {
-    as_root_on login rm -rf "$checks"
+    as_root_on login rm -rf "$checks" "$image"
     remove_home
     # Slurm 22.05 takes some cores of a node that a job has lost for used until it counts anew.
     as_root_on login scontrol reconfigure
@@ -126,6 +129,70 @@ says() { batchai job file stream --job "$1" --file-name execution-h1.log; }
     ends_well both
     [[ $(places both) == "h1 h4" ]]
 }
+
+# are_there NAME START COUNT: for wait_until; so many processes of waits.sh are, at that start.
+are_there() { [[ $(as_user find "$HOME_DIR/$1" -name "there-$2-*" | wc -l) -eq $3 ]]; }
+# said NAME START KIND NUMBER: what such a process knew, after the name of its node.
+said() { as_user cat "$HOME_DIR/$1/said-$2-$3-$4"; }
+
+# Breaks when the container of the spare node is not the one that was prepared there, or is left behind.
+@test "in containers, a spare node takes the place of one that dies" {
+    local root=$BATS_TEST_TMPDIR/root
+    make_root "$root"
+    pack "$root" "$image"
+    site ''
+    submit boxed none '.properties |= (.containerSettings.imageSourceRegistry.image = "'$image'" |
+        .environmentVariables += [{name: "BATCHAI_INJECT", value: "0"}] |
+        .jobPreparation.commandLine = "echo prepared on $SLURMD_NODENAME > /etc/made-for" |
+        .customMpiSettings.commandLine = "sh \($home)/waits.sh rank")'
+    wait_until 60 are_there boxed 0 2
+    host_dies h2
+    # As a rank does that misses the other one.
+    as_user touch "$HOME_DIR/boxed/fail-0-rank-0"
+    wait_until 60 are_there boxed 1 2
+    [[ $(said boxed 0 rank 1) == "h2 prepared on h2" ]]
+    [[ $(said boxed 1 rank 0) == "h1 prepared on h1" && $(said boxed 1 rank 1) == "h3 prepared on h3" ]]
+    as_user touch "$HOME_DIR/boxed/stop"
+    run -0 batchai job wait --name boxed
+    [[ $(places boxed) == "h1 h3" ]]
+    wait_until_clean h1
+    wait_until_clean h3
+}
+
+# Breaks when the tasks of TensorFlow look for one another on the node that is lost, or when parameter
+# servers of the start before stay.
+@test "TF_CONFIG names the spare node that takes the place of a lost one" {
+    site ''
+    submit tasks none '.properties |= (del(.customMpiSettings) | .tensorFlowSettings = {
+        pythonInterpreterPath: "/bin/sh", pythonScriptFilePath: ($home + "/waits.sh"), parameterServerCount: 2,
+        masterCommandLineArgs: "worker", workerCommandLineArgs: "worker", parameterServerCommandLineArgs: "ps"})'
+    wait_until 60 are_there tasks 0 4
+    as_root_on login scontrol update nodename=h2 state=down reason=test
+    wait_until 60 are_there tasks 1 4
+    local start kind number other hosts
+    for start in 0 1; do
+        other=$([[ $start -eq 0 ]] && echo h2 || echo h3)
+        hosts=$(for host in h1 "$other"; do address_of "$host"; done | jq -Rn '[inputs]')
+        for kind in worker ps; do
+            for number in 0 1; do
+                run -0 said tasks $start $kind $number
+                echo "$output"
+                [[ ${output%% *} == $([[ $number -eq 0 ]] && echo h1 || echo "$other") ]]
+                jq -e --argjson hosts "$hosts" --arg kind $kind --argjson number $number '
+                    .task == {type: $kind, index: $number} and
+                    ([.cluster[] | map(split(":")[0])] == [$hosts, $hosts])' <<< "${output#* }"
+            done
+        done
+    done
+    # The new ones, and none of the first start.
+    wait_until 30 has_tasks h1 2
+    wait_until 30 has_tasks h2 0
+    as_user touch "$HOME_DIR/tasks/stop"
+    run -0 batchai job wait --name tasks
+    [[ $(places tasks) == "h1 h3" ]]
+}
+address_of() { as_user getent hosts "$1" | cut -d ' ' -f 1; }
+has_tasks() { [[ $(processes_of_user_on "$1" | grep -cE "^alice +[0-9]+ /bin/sh .*/waits[.]sh ") -eq $2 ]]; }
 
 @test "a spare node takes the place of one that watch names" {
     site ''
