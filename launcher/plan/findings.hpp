@@ -43,6 +43,7 @@ enum class Finding : std::uint8_t {
     bad_notification,
     bad_sweep,
     bad_watch,
+    uneven_gpus,
     undefined_variable,
     output_not_mounted,
     shared_gpus,
@@ -129,6 +130,8 @@ inline constexpr std::array<FindingKind, static_cast<std::size_t>(Finding::count
      "Change `sweep`, or what uses its parameters, as the message says ([sweeps](sweeps.md))."},
     {"E134", "What `watch` asks for cannot be watched",
      "Change `watch` as the message says ([stuck jobs](stuck.md#watch))."},
+    {"E135", "A spare node cannot have as many GPUs as each of the other nodes",
+     "Say with `gpus-per-node` how many GPUs each node has ([spare nodes](spare-nodes.md))."},
     {"W200", "A variable that a text refers to is not known",
      "Define the variable in `environmentVariables`, or correct its name. A command line is "
      "expanded on the node, where more variables are known."},

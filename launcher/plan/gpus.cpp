@@ -4,6 +4,10 @@
 #include <algorithm>
 #include <limits>
 #include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/text.hpp"
 
@@ -58,6 +62,18 @@ std::optional<int> gpus_of_job(const Allocation& allocation) {
         if (option.name == "gpus-per-socket") return 0;
     }
     return std::nullopt;
+}
+
+std::optional<std::string> gpus_of_each_node(std::string_view gpus, int nodes) {
+    std::vector<std::string> parts;
+    for (const std::string_view part : base::split(gpus, ',')) {
+        const std::size_t colon = part.rfind(':');
+        const std::size_t number = colon == std::string_view::npos ? 0 : colon + 1;
+        const auto count = base::number_in<int>(part.substr(number));
+        if (!count || *count % nodes != 0) return std::nullopt;
+        parts.push_back(fmt::format("{}{}", part.substr(0, number), *count / nodes));
+    }
+    return fmt::format("{}", fmt::join(parts, ","));
 }
 
 }  // namespace batchai::plan

@@ -214,6 +214,40 @@ void plan_processes(Planning& planning, const site::VmSize* size) {
                                     (allocation.processes % allocation.nodes == 0 ? 0 : 1);
 }
 
+// Slurm spreads the GPUs of --gpus over the nodes as it likes: of six, the first of three nodes
+// with four gets four. Steps beside others, such as the preparation, and those on some of the
+// nodes, ask for all GPUs again and are refused. The ranks need equally many on each node, and on a
+// spare node as many as on the one whose place it takes.
+void divide_gpus(Planning& planning) {
+    Allocation& allocation = planning.plan.allocation;
+    SlurmOption* total = nullptr;
+    for (SlurmOption& option : allocation.options) {
+        // Whoever asks for both has counted as Slurm does.
+        if (option.name.starts_with("gpus-per-")) return;
+        if (option.name == "gpus") total = &option;
+    }
+    if (total == nullptr || allocation.all_nodes() == 1) return;
+    const auto value = gpus_of_each_node(total->value, allocation.nodes);
+    if (!value) {
+        if (allocation.spare_nodes == 0) return;
+        planning.findings.add(
+            Finding::uneven_gpus, "/properties/spareNodes",
+            fmt::format("{} cannot be divided equally among the {} nodes of the job, so nobody "
+                        "knows how many GPUs a spare node needs",
+                        argument_of(*total), allocation.nodes),
+            "say how many GPUs each node has, with --gpus-per-node or \"slurm\": "
+            "{\"gpus-per-node\": \"2\"}");
+        return;
+    }
+    SlurmOption each = *total;
+    each.name = "gpus-per-node";
+    each.value = *value;
+    planning.plan.notices.push_back(
+        fmt::format("{} is asked for as {}, so that each node has as many", argument_of(*total),
+                    argument_of(each)));
+    *total = std::move(each);
+}
+
 void check_gpus(Planning& planning) {
     const Allocation& allocation = planning.plan.allocation;
     const int gpus = gpus_of_job(allocation).value_or(0);
@@ -246,6 +280,7 @@ void plan_allocation(Planning& planning) {
     if (size != nullptr && size->cpus > 0)
         allocation.cpus_per_process = std::max(1, size->cpus / allocation.processes_per_node);
     allocation.options = chosen_options(planning, size);
+    divide_gpus(planning);
     check_gpus(planning);
     // A limit is asked for only if the job file sets one. Batch AI's default of seven days would
     // keep the job out of partitions with a shorter limit.

@@ -357,6 +357,36 @@ log_of() { output_of "$1" "execution-${2:-h1}.log"; }
     jq -e '.code == "GpuCheckFailed" and .Node == "h1" and (.FirstErrorLine | contains("/nowhere/libcuda.so.1"))' <<< "$output"
 }
 
+# Breaks when Slurm spreads the GPUs of the job's node over the spare node as well, one for each.
+@test "a spare node has as many GPUs as the node whose place it takes" {
+    job plain "$look" '{"nodeCount": 1, "spareNodes": 1, "slurm": {"exclusive": false}}'
+    hosts_have h1 "devices=1"
+    run run_job spare -- --gpus=2
+    echo "$output"
+    [[ $output == *"--gpus=2 is asked for as --gpus-per-node=2, so that each node has as many"* ]]
+    run output_of spare
+    echo "$output"
+    [[ $(grep -c '^h2 [0-3] cuda=0,1 gpus=2 ' <<< "$output") -eq 4 && $output != *"h1 "* ]]
+}
+
+# Breaks when the preparation or the check asks for the GPUs of the whole job beside other steps, or an
+# elastic job for those of all nodes on fewer.
+@test "a job that asks for GPUs of all nodes together is prepared and checked, and may lose a node" {
+    job plain "$look" '{"jobPreparation": {"commandLine": "echo prepared with $CUDA_VISIBLE_DEVICES"},
+        "environmentVariables": [{"name": "BATCHAI_ELASTIC_MIN_NODES", "value": "1"}]}'
+    hosts_have h2 "devices=1"
+    run_job together -- --gpus=4
+    run output_of together stdout-job_prep-h2.txt
+    echo "$output"
+    [[ $output == *"prepared with 0,1"* ]]
+    run output_of together
+    echo "$output"
+    [[ $(grep -c '^h1 [01] cuda=0,1' <<< "$output") -eq 2 && $output != *"h2 "* ]]
+    run log_of together
+    echo "$output"
+    [[ $output == *"the ranks start again on 1 of 2 nodes, restart 1 of 3: CUDA sees 1 of the 2 GPUs"* ]]
+}
+
 # has_nvml HOST: NVIDIA's management library is found there as that of the driver's package is.
 has_nvml() {
     as_root_on "$1" install -d -m 755 /run/nvml

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "plan/gpus.hpp"
 
+#include <utility>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -74,6 +77,63 @@ TEST(Gpus, ThatSeveralRanksShareCauseAWarningAtTheNumberOfProcesses) {
               "W202 the job has 6 processes and 4 GPUs, so several ranks share a GPU");
     EXPECT_GT(made.diagnostics.front().position.line, 0U);
     EXPECT_EQ(faults(job_with(R"("gres": "license:1")", "6")), "");
+}
+
+// A job on two nodes, with options of `job create` after "--".
+Made job_asking(std::vector<SlurmOption> words, std::string_view more = {}) {
+    Inputs inputs = test_inputs();
+    inputs.slurm.words = std::move(words);
+    return planned(small_job(more), {}, inputs);
+}
+
+constexpr std::string_view with_spare = R"(, "spareNodes": 1)";
+
+// Breaks when Slurm spreads the GPUs over the nodes as it likes, or those of two nodes over three.
+TEST(Gpus, OfAllNodesTogetherAreDividedAmongThem) {
+    for (const std::string_view more : {std::string_view(), with_spare}) {
+        for (const auto& [all, each] :
+             {std::pair{"4", "2"}, std::pair{"a100:4", "a100:2"},
+              std::pair{"a100:4,k80:2", "a100:2,k80:1"}, std::pair{"0", "0"}}) {
+            const auto made = job_asking({{"gpus", all, Origin::sbatch_words}}, more);
+            ASSERT_TRUE(made.plan) << faults(made);
+            const auto options = sbatch_options(*made.plan);
+            EXPECT_THAT(options, testing::Contains(std::string("--gpus-per-node=") + each));
+            EXPECT_THAT(options, Not(testing::Contains(testing::HasSubstr("--gpus="))));
+            EXPECT_THAT(made.plan->notices, testing::Contains(testing::HasSubstr("--gpus=")));
+        }
+        const auto made = job_asking({{"gpus", "4", Origin::sbatch_words}}, more);
+        EXPECT_EQ(gpus_of_job(made.plan->allocation), 4);
+    }
+}
+
+TEST(Gpus, OfAllNodesTogetherAreLeftToSlurmIfTheyCannotBeDivided) {
+    EXPECT_THAT(sbatch_options(*job_asking({{"gpus", "3", Origin::sbatch_words}}).plan),
+                testing::Contains("--gpus=3"));
+    // Here it is known how many a spare node needs.
+    const auto both = job_asking(
+        {{"gpus", "6", Origin::sbatch_words}, {"gpus-per-node", "2", Origin::sbatch_words}},
+        with_spare);
+    EXPECT_THAT(sbatch_options(*both.plan),
+                testing::IsSupersetOf({"--gpus=6", "--gpus-per-node=2"}));
+    Inputs inputs = test_inputs();
+    inputs.slurm.words = {{"gpus", "2", Origin::sbatch_words}};
+    EXPECT_THAT(sbatch_options(*planned(small_job({}, "1"), {}, inputs).plan),
+                testing::Contains("--gpus=2"));
+}
+
+TEST(Gpus, ThatCannotBeDividedAreRefusedIfThereAreSpareNodes) {
+    for (const char* const all : {"3", "1", "a100:4,k80:1", "a100", "", "4,"}) {
+        const auto made = job_asking({{"gpus", all, Origin::sbatch_words}}, with_spare);
+        EXPECT_FALSE(made.plan);
+        EXPECT_THAT(faults(made), testing::HasSubstr("E135 --gpus")) << all;
+    }
+    const auto made = job_asking({{"gpus", "3", Origin::sbatch_words}}, with_spare);
+    EXPECT_EQ(
+        faults(made),
+        "E135 --gpus=3 cannot be divided equally among the 2 nodes of the job, so nobody knows "
+        "how many GPUs a spare node needs");
+    EXPECT_GT(made.diagnostics.front().position.line, 0U);
+    EXPECT_THAT(made.diagnostics.front().hint, testing::HasSubstr("--gpus-per-node"));
 }
 
 TEST(Gpus, OfSingleTasksAreSaidToBeHiddenFromTheOtherRanks) {
