@@ -46,10 +46,10 @@ class DeadNodes {
     // Each address is asked by a socket of its own.
     static constexpr std::size_t most_at_once = 128;
     // Ranks that have begun to run are worth a question to Slurm for the nodes' addresses.
-    static constexpr std::chrono::seconds before_pings{10};
-    static constexpr std::chrono::seconds between_pings{2};
+    static constexpr std::chrono::seconds before_pings{3};
+    static constexpr std::chrono::seconds between_pings{1};
     // With more nodes, pings are rarer.
-    static constexpr std::size_t most_pings_a_second = 100;
+    static constexpr std::size_t most_pings_a_second = 500;
 
     // The step runs on `nodes`, and `spares` may take their place. `own` is the node of this
     // process, which lives; empty: it is on none of them.
