@@ -73,7 +73,12 @@ bool DeadNodes::suspects(Clock::time_point now) {
             answered.insert(found->second);
     }
     silent_to_pings_.round(answered);
+    if (!silent_to_pings_.is_any()) asked_before_ = asked_;
     return silent_to_pings_.is_any();
+}
+
+void DeadNodes::acquit() {
+    if (silent_.empty() && asked_ - asked_before_ >= nodes_.size()) silent_to_pings_.clear();
 }
 
 std::vector<std::string> DeadNodes::next_nodes() {
@@ -125,8 +130,10 @@ void DeadNodes::look(Clock::time_point now) {
 const std::vector<std::string>& DeadNodes::poll(std::string_view messages, bool stand_still,
                                                 Clock::time_point now) {
     static const std::vector<std::string> none;
-    if (!is_lost_ && is_due(messages, suspects(now) || stand_still, now) && knows_daemons(now))
+    if (!is_lost_ && is_due(messages, suspects(now) || stand_still, now) && knows_daemons(now)) {
         look(now);
+        acquit();
+    }
     return is_lost_ ? dead_ : none;
 }
 

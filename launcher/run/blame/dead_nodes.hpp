@@ -83,6 +83,8 @@ class DeadNodes {
     // The nodes that have not answered last time, and the next ones of the others.
     [[nodiscard]] std::vector<std::string> next_nodes();
     void look(Clock::time_point now);
+    // Ends the suspicion once each node has answered where its slurmd listens.
+    void acquit();
     void note(const std::string& node, base::Knock answer, Clock::time_point now);
 
     std::vector<std::string> step_nodes_;
@@ -92,7 +94,8 @@ class DeadNodes {
     Ping ping_;
     std::optional<Clock::time_point> next_ping_;
     SilentNodes silent_to_pings_;
-    std::size_t read_ = 0;  // bytes of the messages
+    std::size_t asked_before_ = 0;  // the suspicion
+    std::size_t read_ = 0;          // bytes of the messages
     bool has_bad_end_ = false;
     bool looks_ = false;
     Clock::time_point next_{};

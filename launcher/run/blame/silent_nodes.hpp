@@ -23,6 +23,11 @@ class SilentNodes {
             is_any_ = ++misses >= least_misses || is_any_;
     }
     [[nodiscard]] bool is_any() const { return is_any_; }
+    // The nodes live all the same. They must answer a ping before they are suspected again.
+    void clear() {
+        misses_.clear();
+        is_any_ = false;
+    }
 
   private:
     std::map<std::string, int> misses_;  // in a row, of those that have answered once

@@ -30,7 +30,8 @@ class DeadNodesTest : public testing::Test {
     // `room` is for connections that nobody accepts.
     void boot(const std::string& node, int room = 256) {
         base::FileDescriptor& socket = slurmds_[node];
-        socket = base::FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        socket =
+            base::FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
         const int on = 1;
         setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
         sockaddr_in address{};
@@ -53,6 +54,14 @@ class DeadNodesTest : public testing::Test {
         }
     }
     void die(const std::string& node) { slurmds_[node].reset(-1); }
+    // Those that were made to a slurmd since the last call.
+    int connections(const std::string& node) {
+        int count = 0;
+        const int socket = slurmds_[node].get();
+        while (base::FileDescriptor(accept4(socket, nullptr, nullptr, SOCK_CLOEXEC)).get() >= 0)
+            ++count;
+        return count;
+    }
     // The next `rounds` rounds after srun has said `messages`.
     std::vector<std::string> rounds(int count, const std::string& messages,
                                     bool stand_still = false) {
@@ -98,6 +107,19 @@ TEST_F(DeadNodesTest, ANodeThatAnswersNoPingsAnyMoreIsLookedAt) {
     EXPECT_EQ(asked_, 1);
     answers_pings = false;
     EXPECT_THAT(rounds(12, ""), ElementsAre("n2"));
+}
+
+// Breaks when slurmd's log fills up because a firewall begins to drop pings.
+TEST_F(DeadNodesTest, ANodeThatAnswersElsewhereIsNoLongerSuspected) {
+    bool answers_pings = true;
+    dead_ = DeadNodes({"n1", "n2"}, {"n3"}, "n1", ask_, [&](const std::vector<std::string>&) {
+        return answers_pings ? std::set<std::string>{"127.0.0.1"} : std::set<std::string>();
+    });
+    EXPECT_THAT(rounds(9, ""), IsEmpty());
+    EXPECT_EQ(connections("n2"), 0);
+    answers_pings = false;
+    EXPECT_THAT(rounds(40, ""), IsEmpty());
+    EXPECT_EQ(connections("n2"), 1);
 }
 
 // Breaks when jobs are ended on networks that let no pings pass.
