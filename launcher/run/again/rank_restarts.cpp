@@ -167,15 +167,14 @@ base::Result<SlurmsView> RankRestarts::look(const Ending& ending) {
             slurm_.pause(between_looks);
         }
     }
-    const bool of_bad_node = has_spares() && ending.of_node;
-    const bool knows = ending.knows_cause || of_bad_node;
+    const bool knows = ending.knows_cause || ending.of_node;
     bool lost = false;
     int silences = 0;
     for (auto waited = between_looks_at_loss;; waited += between_looks_at_loss) {
         auto view = slurm_.look(answer_between_starts);
         // A second look after the first loss, because several nodes may be lost together.
         const bool seen = std::exchange(lost, view && has_lost_nodes(*view));
-        if (!view && of_bad_node && ++silences < most_looks && !is_stopped()) {
+        if (!view && ending.of_node && ++silences < most_looks && !is_stopped()) {
             slurm_.pause(between_looks);
             continue;
         }
