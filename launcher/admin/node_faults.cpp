@@ -73,10 +73,12 @@ std::string_view words_of(NodeFaultKind kind) {
     return "a rank was slow";
 }
 
-// The program, the image and the volumes of a job are its user's.
+// The program, the image and the volumes of a job are its user's. A GPU is checked in the image,
+// too.
 bool may_be_of_user(NodeFaultKind kind) {
-    return kind == NodeFaultKind::start || kind == NodeFaultKind::mount ||
-           kind == NodeFaultKind::hang || kind == NodeFaultKind::slow;
+    return kind == NodeFaultKind::gpus || kind == NodeFaultKind::start ||
+           kind == NodeFaultKind::mount || kind == NodeFaultKind::hang ||
+           kind == NodeFaultKind::slow;
 }
 
 std::string several(std::size_t count, std::string_view word) {
@@ -93,12 +95,15 @@ NodeJudgement judged(const std::string& name, const BlamedNode& node, int days) 
         reasons.push_back(fmt::format("{} ({})", words_of(kind), several(jobs.size(), "job")));
     }
     const bool one_user = node.users.size() == 1;
+    // Two users may have made the same mistake.
+    constexpr std::size_t many_users = 3;
+    const bool of_many = node.users.size() >= (of_site.empty() ? many_users : 2);
     const std::string users = all.size() > 1 && one_user ? ", all of one user,"
                               : one_user                 ? std::string(" of one user")
                                          : fmt::format(" of {} users", node.users.size());
     NodeJudgement out{
         .node = name,
-        .severity = of_site.size() > 1 || !one_user ? Severity::warning : Severity::info,
+        .severity = of_site.size() > 1 || of_many ? Severity::warning : Severity::info,
         .found =
             fmt::format("{}{} {} found it bad in the last {}: {}; the last one was job {}, at {}",
                         several(all.size(), "job"), users, all.size() == 1 ? "has" : "have",

@@ -205,13 +205,13 @@ int run_attempt(Context& context, Journal& journal, const slurm::Client& slurm, 
     } else {
         journal.finish(exit_code, record::EndedBy::program, nullptr);
     }
+    if (!well && !journal.is_saved())
+        leave_last_words(slurm, journal.attempt(), context.granted.id_in_commands());
     const bool ends_failed = !well && !journal.attempt().runs_again();
     if (const auto line = ends_failed ? let_fail(slurm, context.granted) : std::nullopt) {
         context.log.master(*line);
         std::fprintf(stderr, "batchai: %s\n", line->c_str());
     }
-    if (!well && !journal.is_saved())
-        leave_last_words(slurm, journal.attempt(), context.granted.id_in_commands());
     notify(context, journal.attempt());
     return exit_code;
 }

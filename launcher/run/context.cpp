@@ -220,19 +220,6 @@ void add_restarts(base::Environment& out, const Context& context, plan::StepKind
 
 }  // namespace
 
-namespace {
-
-// How many seconds the host of a rank may be silent (mpi_bridge/core/settings.hpp).
-constexpr const char* host_timeout = "MPI_BRIDGE_HOST_TIMEOUT_SECONDS";
-
-// Whether the user has set the variable.
-bool has(const Context& context, const char* variable) {
-    return from_environment(variable) ||
-           plan::last_value(context.plan.environment, variable) != nullptr;
-}
-
-}  // namespace
-
 base::Environment step_environment(const Context& context, plan::StepKind kind) {
     const std::vector<std::string>& addresses = context.place.addresses;
     const std::string& first = addresses.front();
@@ -251,10 +238,6 @@ base::Environment step_environment(const Context& context, plan::StepKind kind) 
         out.push_back(BATCHAI_ELASTIC_DIRECTORY_VARIABLE "=" + context.files().elastic().string());
         out.push_back(BATCHAI_ELASTIC_START_VARIABLE "=" + context.start());
         out.emplace_back(BATCHAI_HOROVOD_ELASTIC_VARIABLE "=1");
-    }
-    if (kind == plan::StepKind::ranks && context.outlives_nodes() && !has(context, host_timeout)) {
-        // These jobs need not wait whether a host answers again.
-        out.push_back(fmt::format("{}=5", host_timeout));
     }
     if (kind == plan::StepKind::ranks) {
         for (std::string& variable : layout_variables(context.plan, from_environment))

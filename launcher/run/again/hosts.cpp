@@ -46,6 +46,17 @@ Nodes chosen(const Nodes& nodes, Predicate predicate) {
 
 }  // namespace
 
+namespace {
+
+// A node that saves power is not lost.
+bool is_lost(const slurm::NodeStatus& node) {
+    using Flag = slurm::NodeFlag;
+    return !run::starts_tasks(node) && !node.has(Flag::powered_down) &&
+           !node.has(Flag::powering_down);
+}
+
+}  // namespace
+
 bool starts_tasks(const slurm::NodeStatus& node) {
     using Flag = slurm::NodeFlag;
     if (node.state == slurm::NodeBaseState::down || node.state == slurm::NodeBaseState::error)
@@ -71,14 +82,16 @@ Nodes nodes_that_start_no_tasks(const slurm::Client& client, const Nodes& nodes)
     const auto known = client.nodes({.hidden = true, .names = nodes});
     if (!known) return out;
     for (const slurm::NodeStatus& node : *known) {
-        if (contains(nodes, node.name) && !starts_tasks(node)) out.push_back(node.name);
+        if (contains(nodes, node.name) && is_lost(node)) out.push_back(node.name);
     }
     return out;
 }
 
 Nodes lost(const Nodes& nodes, const SlurmsView& view) {
-    return chosen(nodes,
-                  [&](const std::string& name) { return !starts_tasks(status_of(name, view)); });
+    return chosen(nodes, [&](const std::string& name) {
+        const slurm::NodeStatus* const node = status_of(name, view);
+        return node == nullptr || is_lost(*node);
+    });
 }
 
 Nodes survivors(const Nodes& nodes, const SlurmsView& view) {

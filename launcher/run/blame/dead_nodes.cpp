@@ -15,7 +15,7 @@ DeadNodes::DeadNodes(std::vector<std::string> nodes, const std::vector<std::stri
       nodes_(step_nodes_),
       own_(std::move(own)),
       ask_(std::move(ask)),
-      ping_(std::move(ping)) {
+      silent_to_pings_(own_, std::move(ping)) {
     nodes_.insert(nodes_.end(), spares.begin(), spares.end());
 }
 
@@ -35,50 +35,35 @@ bool DeadNodes::is_due(std::string_view messages, bool stand_still, Clock::time_
     return true;
 }
 
-bool DeadNodes::knows_daemons(Clock::time_point now) {
-    if (!daemons_.empty()) return true;
+bool DeadNodes::is_told(Clock::time_point now) {
+    if (told_) return true;
     const auto daemons = ask_(nodes_);
     if (!daemons) {
-        next_ = now + std::exchange(pause_, std::min(2 * pause_, longest_pause));
+        next_ask_ = now + std::exchange(pause_, std::min(2 * pause_, longest_pause));
         return false;
     }
-    for (const auto& [node, endpoint] : *daemons)
-        daemons_[node] = base::resolved(endpoint);
-    // Of the others nothing can be known.
-    std::erase_if(nodes_, [&](const std::string& node) { return daemons_[node].empty(); });
+    told_ = *daemons;
+    silent_to_pings_.know(*daemons);
     return true;
 }
 
-bool DeadNodes::suspects(Clock::time_point now) {
-    if (!ping_) return false;
-    if (!next_ping_) next_ping_ = now + before_pings;
-    if (now < *next_ping_) return silent_to_pings_.is_any();
-    if (!knows_daemons(now)) {
-        next_ping_ = next_;
-        return false;
-    }
-    std::vector<std::string> addresses;
-    std::map<std::string, std::string> node_of;
-    for (const std::string& node : nodes_) {
-        for (const base::Endpoint& endpoint : daemons_[node]) {
-            addresses.push_back(endpoint.address);
-            node_of[endpoint.address] = node;
-        }
-    }
-    const std::chrono::seconds longer(addresses.size() / most_pings_a_second);
-    next_ping_ = now + std::max(between_pings, longer);
-    std::set<std::string> answered;
-    for (const std::string& address : ping_(addresses)) {
-        if (const auto found = node_of.find(address); found != node_of.end())
-            answered.insert(found->second);
-    }
-    silent_to_pings_.round(answered);
-    if (!silent_to_pings_.is_any()) asked_before_ = asked_;
-    return silent_to_pings_.is_any();
+const std::vector<base::Endpoint>& DeadNodes::endpoints_of(const std::string& node) {
+    const auto known = daemons_.find(node);
+    if (known != daemons_.end()) return known->second;
+    const auto told = told_->find(node);
+    return daemons_[node] =
+               told == told_->end() ? std::vector<base::Endpoint>() : base::resolved(told->second);
 }
 
-void DeadNodes::acquit() {
-    if (silent_.empty() && asked_ - asked_before_ >= nodes_.size()) silent_to_pings_.clear();
+bool DeadNodes::knows_daemons(Clock::time_point now) {
+    if (std::exchange(knows_daemons_, knows_daemons_ || is_told(now))) return true;
+    if (!knows_daemons_) {
+        next_ = *next_ask_;
+        return false;
+    }
+    // Of the others nothing can be known.
+    std::erase_if(nodes_, [&](const std::string& node) { return endpoints_of(node).empty(); });
+    return true;
 }
 
 std::vector<std::string> DeadNodes::next_nodes() {
@@ -102,38 +87,78 @@ void DeadNodes::note(const std::string& node, base::Knock answer, Clock::time_po
     silence.refuses = silence.refuses || answer == base::Knock::refused;
     if (silence.rounds < least_rounds) return;
     if (silence.refuses && now - silence.since < longest_refusal) return;
+    silent_.erase(node);
+    bury(node);
+}
+
+void DeadNodes::bury(const std::string& node) {
     const bool is_of_step =
         std::find(step_nodes_.begin(), step_nodes_.end(), node) != step_nodes_.end();
     dead_.insert(is_of_step ? dead_.begin() : dead_.end(), node);
     is_lost_ = is_lost_ || is_of_step;
-    silent_.erase(node);
+    silent_to_pings_.acquit(node);
     std::erase(nodes_, node);
+}
+
+std::vector<base::Knock> DeadNodes::knock(const std::vector<std::string>& nodes) {
+    std::vector<base::Endpoint> endpoints;
+    for (const std::string& node : nodes) {
+        const auto& own = endpoints_of(node);
+        endpoints.insert(endpoints.end(), own.begin(), own.end());
+    }
+    const std::vector<base::Knock> answers = base::knock(endpoints, longest_answer);
+    std::vector<base::Knock> out;
+    auto answer = answers.begin();
+    for (const std::string& node : nodes) {
+        // The most hopeful of the answers from its addresses.
+        const auto end = answer + static_cast<std::ptrdiff_t>(endpoints_of(node).size());
+        out.push_back(answer == end ? base::Knock::unknown : *std::min_element(answer, end));
+        answer = end;
+    }
+    return out;
 }
 
 void DeadNodes::look(Clock::time_point now) {
     const std::vector<std::string> chosen = next_nodes();
     asked_ += chosen.size();
-    std::vector<base::Endpoint> endpoints;
-    for (const std::string& node : chosen)
-        endpoints.insert(endpoints.end(), daemons_[node].begin(), daemons_[node].end());
-    const std::vector<base::Knock> answers = base::knock(endpoints, longest_answer);
+    const std::vector<base::Knock> answers = knock(chosen);
     if (std::find(answers.begin(), answers.end(), base::Knock::open) == answers.end()) return;
-    auto answer = answers.begin();
-    for (const std::string& node : chosen) {
-        // The most hopeful of the answers from its addresses.
-        const auto end = answer + static_cast<std::ptrdiff_t>(daemons_[node].size());
-        note(node, *std::min_element(answer, end), now);
-        answer = end;
+    for (std::size_t i = 0; i < chosen.size(); ++i)
+        note(chosen[i], answers[i], now);
+}
+
+void DeadNodes::look_at_suspects(Clock::time_point now) {
+    if (!silent_to_pings_.pings()) return;
+    if (!next_ask_) next_ask_ = now + before_pings;
+    if (!told_ && (now < *next_ask_ || !is_told(now))) return;
+    silent_to_pings_.poll(now);
+    std::erase_if(suspected_, [&](const auto& each) {
+        return !silent_to_pings_.suspects().contains(each.first);
+    });
+    if (silent_to_pings_.suspects().empty() || now < next_look_at_suspects_) return;
+    next_look_at_suspects_ = now + between_rounds;
+    std::vector<std::string> chosen;
+    for (const std::string& node : silent_to_pings_.suspects()) {
+        if (chosen.size() < most_at_once) chosen.push_back(node);
+    }
+    const std::vector<base::Knock> answers = knock(chosen);
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+        if (answers[i] != base::Knock::silent) {
+            silent_to_pings_.acquit(chosen[i]);
+            continue;
+        }
+        Silence& silence = suspected_[chosen[i]];
+        if (silence.rounds++ == 0) silence.since = now;
+        if (silence.rounds >= least_rounds && now - silence.since >= least_silence_of_suspects)
+            bury(chosen[i]);
     }
 }
 
 const std::vector<std::string>& DeadNodes::poll(std::string_view messages, bool stand_still,
                                                 Clock::time_point now) {
     static const std::vector<std::string> none;
-    if (!is_lost_ && is_due(messages, suspects(now) || stand_still, now) && knows_daemons(now)) {
-        look(now);
-        acquit();
-    }
+    if (!is_lost_ && is_due(messages, stand_still, now) && knows_daemons(now)) look(now);
+    if (!is_lost_ && !looks_) look_at_suspects(now);
     return is_lost_ ? dead_ : none;
 }
 
@@ -146,7 +171,7 @@ const std::vector<std::string>& DeadNodes::wait(std::string_view messages,
         const auto end = next_ + longest_refusal + least_rounds * between_rounds;
         const std::size_t asked_before = asked_;
         do {
-            if (!poll(messages, false).empty() || daemons_.empty()) break;
+            if (!poll(messages, false).empty() || !knows_daemons_) break;
             if (silent_.empty() && asked_ - asked_before >= nodes_.size()) break;
             std::this_thread::sleep_for(between_questions);
         } while (Clock::now() < end && goes_on());

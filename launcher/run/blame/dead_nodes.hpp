@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,18 +18,18 @@ namespace batchai::run {
 
 // Notices that nodes of a step are dead. Slurm waits for SlurmdTimeout, usually five minutes, until
 // it says so, and srun waits for Slurm. This looks only once a task has ended badly and srun does
-// not end, while the tasks stand still, or if a node does not answer pings any more: a host without
-// power breaks no connection, so its peers may wait for long. A node is dead if nothing answers
-// where its slurmd should listen, several times in a row. A node that refuses lives; its slurmd may
-// be starting again, so it has longer. As long as no node at all answers, nothing is known.
+// not end, while the tasks stand still, or at a node that does not answer pings any more: a host
+// without power breaks no connection, so its peers may wait for long. A node is dead if nothing
+// answers where its slurmd should listen, several times in a row. A node that refuses lives; its
+// slurmd may be starting again, so it has longer. As long as no node at all answers, nothing is
+// known.
 class DeadNodes {
   public:
     using Clock = std::chrono::steady_clock;
     using Daemons = std::map<std::string, base::Endpoint>;
     // Asks Slurm where the slurmd of each node listens. Must answer within some seconds.
     using Ask = std::function<base::Result<Daemons>(const std::vector<std::string>& nodes)>;
-    // Returns which addresses have answered since the last call, and asks these.
-    using Ping = std::function<std::set<std::string>(const std::vector<std::string>& addresses)>;
+    using Ping = SilentNodes::Ping;
 
     // After a bad end, for srun to end by itself.
     static constexpr std::chrono::milliseconds patience{1500};
@@ -47,9 +46,8 @@ class DeadNodes {
     static constexpr std::size_t most_at_once = 128;
     // Ranks that have begun to run are worth a question to Slurm for the nodes' addresses.
     static constexpr std::chrono::seconds before_pings{3};
-    static constexpr std::chrono::seconds between_pings{1};
-    // With more nodes, pings are rarer.
-    static constexpr std::size_t most_pings_a_second = 500;
+    // Where nothing but missing pings tells of a loss. A network may fail for some seconds.
+    static constexpr std::chrono::seconds least_silence_of_suspects{5};
 
     // The step runs on `nodes`, and `spares` may take their place. `own` is the node of this
     // process, which lives; empty: it is on none of them.
@@ -77,32 +75,38 @@ class DeadNodes {
 
     // Returns false until it is time to look.
     [[nodiscard]] bool is_due(std::string_view messages, bool stand_still, Clock::time_point now);
+    // Whether Slurm has said where the daemons listen. Asks it if it has not.
+    [[nodiscard]] bool is_told(Clock::time_point now);
     [[nodiscard]] bool knows_daemons(Clock::time_point now);
-    // Whether nodes do not answer pings any more. Pings them if it is time.
-    [[nodiscard]] bool suspects(Clock::time_point now);
+    [[nodiscard]] const std::vector<base::Endpoint>& endpoints_of(const std::string& node);
+    // What the daemon of each node answers.
+    [[nodiscard]] std::vector<base::Knock> knock(const std::vector<std::string>& nodes);
     // The nodes that have not answered last time, and the next ones of the others.
     [[nodiscard]] std::vector<std::string> next_nodes();
     void look(Clock::time_point now);
-    // Ends the suspicion once each node has answered where its slurmd listens.
-    void acquit();
+    // Pings the nodes, and asks those that do not answer.
+    void look_at_suspects(Clock::time_point now);
     void note(const std::string& node, base::Knock answer, Clock::time_point now);
+    void bury(const std::string& node);
 
     std::vector<std::string> step_nodes_;
     std::vector<std::string> nodes_;  // that are asked
     std::string own_;
     Ask ask_;
-    Ping ping_;
-    std::optional<Clock::time_point> next_ping_;
+    std::optional<Clock::time_point> next_ask_;
+    std::optional<Daemons> told_;  // by Slurm
     SilentNodes silent_to_pings_;
-    std::size_t asked_before_ = 0;  // the suspicion
-    std::size_t read_ = 0;          // bytes of the messages
+    std::map<std::string, Silence> suspected_;
+    Clock::time_point next_look_at_suspects_{};
+    std::size_t read_ = 0;  // bytes of the messages
     bool has_bad_end_ = false;
     bool looks_ = false;
     Clock::time_point next_{};
     std::chrono::seconds pause_ = first_pause;
-    std::map<std::string, std::vector<base::Endpoint>> daemons_;
-    std::size_t at_ = 0;     // the node that is asked next
-    std::size_t asked_ = 0;  // so many times until now
+    bool knows_daemons_ = false;
+    std::map<std::string, std::vector<base::Endpoint>> daemons_;  // as far as they were looked up
+    std::size_t at_ = 0;                                          // the node that is asked next
+    std::size_t asked_ = 0;                                       // so many times until now
     std::map<std::string, Silence> silent_;
     std::vector<std::string> dead_;
     bool is_lost_ = false;  // one of the step's nodes is dead

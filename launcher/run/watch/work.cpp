@@ -59,7 +59,8 @@ WorkSeen WorkMeter::look(const std::vector<record::NodeUsage>& usage, Clock::tim
     bool has_gpus = false;
     bool tells_gpus = true;
     for (const record::NodeUsage& one : usage) {
-        if (one.samples.empty() || record::kind_of_usage(one.step) == "preparation") continue;
+        const std::string kind = record::kind_of_usage(one.step);
+        if (one.samples.empty() || kind == "preparation") continue;
         const record::UsageSample& newest = one.samples.back();
         const auto [known, is_first] =
             seen_.try_emplace(fmt::format("{} {} {}", one.step, one.number, one.node),
@@ -80,7 +81,8 @@ WorkSeen WorkMeter::look(const std::vector<record::NodeUsage>& usage, Clock::tim
         if (!one.ended && now - seen.fresh >= longest_without_sample) continue;
         noting.insert(one.node);
         has_gpus = has_gpus || !newest.gpus.empty();
-        tells_gpus = tells_gpus && tells_all_gpus(newest, one.head);
+        // Parameter servers have none of the job's GPUs.
+        tells_gpus = tells_gpus && (kind != "ranks" || tells_all_gpus(newest, one.head));
     }
     out.known = !noting.empty();
     out.everywhere = noting.size() >= nodes_;

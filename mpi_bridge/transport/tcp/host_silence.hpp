@@ -28,7 +28,8 @@ class HostSilence {
     Seconds look(const TcpAcknowledgement& seen, Clock::time_point now);
 
   private:
-    Clock::time_point looked_{};  // the epoch: never
+    Clock::time_point looked_{};
+    bool was_missing_ = false;
     Seconds lasting_{0};
 };
 

@@ -42,7 +42,7 @@ void set_options(int socket, Seconds host_timeout) {
     set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
     set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, idle);
     set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, interval);
-    set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, std::max((seconds - idle) / interval, 1));
+    set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, std::max((seconds - idle) / interval, 2));
 }
 
 // How long a call may be unanswered. The messages of a handshake always find room.

@@ -190,6 +190,7 @@ void TcpPeer::lose(std::string why) {
         end_ = std::move(why);
     }
     socket_ = FileDescriptor();
+    readable_ = ending_ = false;
 }
 
 void TcpPeer::leave() {

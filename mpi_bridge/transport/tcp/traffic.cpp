@@ -20,7 +20,7 @@ constexpr unsigned looks_per_sweep = 16;
 // With more peers than this, asking the system about all of them is cheaper than trying each.
 constexpr std::size_t most_tried = 8;
 constexpr std::chrono::microseconds pause_in_close{50};
-// The system is asked so often whether the hosts of active peers are silent.
+// The system is asked so often whether the hosts of peers are silent; a microsecond for each.
 constexpr std::chrono::milliseconds between_silence_looks{500};
 
 }  // namespace
@@ -158,20 +158,21 @@ void TcpTraffic::sweep() {
     if (meeting || meeting_.due()) meeting_.step();
 }
 
-// Other peers are not waited for. Returns true if a peer is lost.
+// Also of peers with which nothing is under way here: what was sent to them may be what they wait
+// for, and the kernel asks nothing over such a connection. Returns true if a peer is lost.
 bool TcpTraffic::end_silent() {
     const auto now = Clock::now();
     if (now < next_silence_look_) return false;
     next_silence_look_ = now + between_silence_looks;
     bool ended = false;
-    for (const int link : active_) {
-        Peer& peer = *peers_[static_cast<std::size_t>(link)];
-        if (!peer.stream.connected()) continue;
+    for (const auto& each : peers_) {
+        if (each == nullptr || !each->stream.connected()) continue;
+        Peer& peer = *each;
         const auto silence = peer.silence.look(TcpAcknowledgement::of(peer.stream.socket()), now);
         if (silence < options_.host_timeout) continue;
         peer.stream.lose("its host has not answered for " +
                          std::to_string(static_cast<int>(silence.count())) + " s");
-        lost_.push_back(link);
+        lost_.push_back(peer.link);
         ended = true;
     }
     return ended;

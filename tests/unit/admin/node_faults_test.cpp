@@ -74,14 +74,18 @@ TEST(NodeFaultsOfAllUsers, SayIfTheyAreThoseOfOneUser) {
     EXPECT_EQ(found.severity, Severity::warning);
     EXPECT_THAT(found.found, HasSubstr("2 jobs, all of one user, have"));
     EXPECT_THAT(found.remedy, HasSubstr("ask that user"));
-    for (const char* const kind : {"mount", "start", "hang", "slow"}) {
+    for (const char* const kind : {"gpus", "mount", "start", "hang", "slow"}) {
         const auto of_one =
             judgement_of_h3({run_on_h3("11", "alice", kind), run_on_h3("12", "alice", kind)});
         EXPECT_EQ(of_one.severity, Severity::info) << kind;
         const auto of_two =
             judgement_of_h3({run_on_h3("11", "alice", kind), run_on_h3("12", "bob", kind)});
-        EXPECT_EQ(of_two.severity, Severity::warning) << kind;
-        EXPECT_THAT(of_two.remedy, Not(HasSubstr("ask that user")));
+        EXPECT_EQ(of_two.severity, Severity::info) << kind;
+        const auto of_three =
+            judgement_of_h3({run_on_h3("11", "alice", kind), run_on_h3("12", "bob", kind),
+                             run_on_h3("13", "carol", kind)});
+        EXPECT_EQ(of_three.severity, Severity::warning) << kind;
+        EXPECT_THAT(of_three.remedy, Not(HasSubstr("ask that user")));
     }
 }
 

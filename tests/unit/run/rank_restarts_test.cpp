@@ -72,7 +72,6 @@ TEST_F(SpareNodes, TakeThePlaceOfANodeThatHasFailed) {
     EXPECT_EQ(record_.restarts[0].failure.rank, std::nullopt) << "n1 has only noticed it";
     EXPECT_THAT(steps_.requests.back().environment, Contains("SLURM_RESTART_COUNT=1"));
     EXPECT_THAT(steps_.requests.back().environment, Contains("TORCHELASTIC_RESTART_COUNT=1"));
-    EXPECT_THAT(steps_.requests.back().environment, Contains("MPI_BRIDGE_HOST_TIMEOUT_SECONDS=5"));
     EXPECT_THAT(steps_.requests[1].environment, Not(Contains("SLURM_RESTART_COUNT=1")));
 }
 

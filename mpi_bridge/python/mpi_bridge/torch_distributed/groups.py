@@ -31,12 +31,11 @@ class _Creation(threading.local):
 
 _creation = _Creation()
 _default_groups = 0  # that there have been so far; the same on all ranks
-_timeout: timedelta | None = None  # of the default group
 
 
 def create(options: Any, _backend_options: Any = None) -> Any:
     """Make the group for torch: of all ranks, or of the members of new_group()."""
-    global _default_groups, _timeout
+    global _default_groups
     if not options.global_ranks_in_group:
         world.init_with(options.store, options.group_rank, options.group_size)
     replicas.watch()
@@ -46,7 +45,6 @@ def create(options: Any, _backend_options: Any = None) -> Any:
         _default_groups += 1
         _require_same_place(options.group_rank, options.group_size)
         members = list(range(options.group_size))
-        _timeout = options.timeout
         process_set = _set_of_all_ranks(options.timeout)
     else:
         if _is_set_by_user(options.timeout):
@@ -183,13 +181,12 @@ def shrink(group: shrinking.Group, excluded: list[int], timeout: timedelta | Non
 
     If the user sets no timeout, the new group has that of the old one.
     """
-    global _timeout
     smaller = group.without(excluded)
     if group.is_of_default_group:
-        _timeout = timeout if _is_set_by_user(timeout) else _timeout
         store = shrinking.join_without(excluded, smaller)
-        process_set = _set_of_all_ranks(_timeout)
+        process_set = _set_of_all_ranks(timeout)
         losses.say_where(store, smaller.rank)
+        shrinking.confirm(store, smaller)
         limit = None
     else:
         limit = timeout.total_seconds() if _is_set_by_user(timeout) else group.limit

@@ -24,6 +24,10 @@ from .shrinking import Group
 Split = Callable[..., Any]
 
 
+# Before 2.14, torch takes no Backend in Python.
+_CAN_BE_BACKEND = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 14)
+
+
 class _Common(PointToPoint):
     """Properties that torch asks of every group and every backend."""
 
@@ -89,7 +93,8 @@ class _Common(PointToPoint):
     # torch looks for these on the class; an inherited one would ask the class again, without end.
     supports_coalescing = property(lambda self: False)
     _supports_time_estimate = property(lambda self: False)
-    supports_shrinking = property(lambda self: True)
+    # What shrinks becomes an EngineBackend, also of an EngineProcessGroup.
+    supports_shrinking = property(lambda self: _CAN_BE_BACKEND)
     supports_reconfigure = property(lambda self: False)
     supports_window = property(lambda self: False)
     supports_abort_hooks = property(lambda self: False)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -20,6 +21,8 @@ from torch.distributed import distributed_c10d
 from .. import world
 from ..errors import BootstrapError, MpiBridgeError, PeerLostError
 from . import losses
+
+_FOR_ALL = 60.0  # seconds, from the first rank that has the group to the last one
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ def join_without(excluded: Sequence[int], smaller: Group) -> dist.Store:
     one among the excluded ranks.
     """
     store = losses.store_of(distributed_c10d._get_default_group())
+    losses.say_who_is_left_out(store, excluded)
     world.shutdown()
     # Ranks that repeat this find nothing there of the last time.
     place = f"shrunk/{smaller.name}/{world.session()}"
@@ -62,6 +66,23 @@ def join_without(excluded: Sequence[int], smaller: Group) -> dist.Store:
             f"{error}; {error.__cause__ or ''}"
         ) from error
     return store
+
+
+def confirm(store: dist.Store, smaller: Group) -> None:
+    """Wait until all ranks have the smaller default group, or raise.
+
+    Otherwise one of them might go on with it, while others know only the group before.
+    """
+    place = dist.PrefixStore(f"confirmed/{smaller.name}/{world.session()}", store)
+    place.set(str(smaller.rank), "")
+    keys = [str(rank) for rank in range(len(smaller.members))]
+    try:
+        place.wait(keys, timedelta(seconds=_FOR_ALL))
+    except dist.DistError as error:
+        raise BootstrapError(
+            f"shrink_group: not all ranks have the smaller default group after {_FOR_ALL:g} s: "
+            f"{error}"
+        ) from error
 
 
 def say_what_helps(error: PeerLostError) -> PeerLostError:

@@ -51,4 +51,13 @@ TEST_F(HostSilenceTest, CountsOnlyWhileSomebodyLooks) {
     EXPECT_DOUBLE_EQ(look(3600, missing(3600)), HostSilence::longest_step.count());
 }
 
+// Breaks when a rank that computes between two looks takes an acknowledgement of the time in
+// between for none.
+TEST_F(HostSilenceTest, EndsWithAnAcknowledgementThatNobodyHasSeen) {
+    (void)look(0, missing(0));
+    EXPECT_EQ(look(10, missing(9.9)), 0);
+    EXPECT_EQ(look(10, {.missing = false, .latest = Seconds(9)}), 0);
+    EXPECT_EQ(look(10, missing(10)), 0);
+}
+
 }  // namespace
