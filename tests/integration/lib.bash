@@ -99,8 +99,15 @@ host_dies() {
         rm -rf /var/lib/slurm/slurmd/* /tmp/batchai-*'
 }
 
+# host_loses_power HOST: it dies, and no connection to it breaks.
+host_loses_power() {
+    as_root_on "$1" ip link set eth0 down
+    host_dies "$1"
+}
+
 # host_lives HOST: one that has died is there again, and Slurm knows it.
 host_lives() {
+    as_root_on "$1" ip link set eth0 up
     as_root_on "$1" pgrep -x slurmd > /dev/null || start_slurmd "$1"
     wait_until 60 node_answers "$1"
 }

@@ -108,6 +108,21 @@ says() { batchai job file stream --job "$1" --file-name execution-h1.log; }
     [[ $output == *stdout-job_prep-h3.txt* ]]
 }
 
+# Breaks when a job waits as long as its ranks for a node that has no power: no rank ends, because no
+# connection breaks.
+@test "a spare node takes the place of one that loses its power" {
+    site ''
+    submit power none
+    # So long that all nodes have answered pings.
+    wait_until 60 has_come power 0 60
+    host_loses_power h2
+    wait_until 30 has_gone_on power 1
+    [[ $(as_user sinfo -h -n h2 -p main -o %T) == allocated* ]]
+    ends_well power
+    [[ $(places power) == "h1 h3" ]]
+    [[ $(record_of power '.restarts[0].failure | [.code, .node] | join(" ")') == "NodeFailed h2" ]]
+}
+
 @test "a spare node takes the place of one that an administrator sets down" {
     site ''
     submit down none
