@@ -117,9 +117,11 @@ node_answers() {
     [[ $(as_user sinfo -h -n "$1" -o %t | sort -u) =~ ^(idle|alloc|mix|comp)$ ]]
 }
 
-# restart_slurmds: makes the slurmds of all compute hosts younger than the files of settings.
+# restart_slurmds: makes the slurmds of all compute hosts younger than the files of settings. An epilog
+# that runs would be killed with them, and leave its job's directories.
 restart_slurmds() {
     local host
+    wait_until 60 nothing_completes
     for host in h1 h2 h3 h4; do
         as_root_on "$host" sh -c 'pkill -KILL -x slurmd; while pgrep -x slurmd > /dev/null; do sleep 0.1; done'
         start_slurmd "$host"
@@ -215,6 +217,7 @@ nodes_idle() {
 
 # nothing_is_queued: for wait_until; no job waits, runs or is being cleaned up.
 nothing_is_queued() { prints_nothing as_user squeue -h; }
+nothing_completes() { prints_nothing as_root_on login squeue -h -t completing; }
 
 # is_pending ID: for wait_until; the job is in the queue. One whose last run is being cleaned up is
 # COMPLETING.
