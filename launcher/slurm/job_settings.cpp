@@ -47,12 +47,30 @@ base::Result<JobSettings> parse_job_settings(std::string_view text) {
     return out;
 }
 
+namespace {
+
+// Whether a line of scontrol's begins there, such as "   StdErr=/dev/null".
+bool begins_with_key(std::string_view text) {
+    constexpr std::string_view indent = "   ";
+    if (text.empty() || text.front() == '\n') return true;
+    if (!text.starts_with(indent)) return false;
+    const std::string_view line = text.substr(indent.size());
+    const std::size_t end = line.find_first_of("= \n");
+    return end != 0 && end != std::string_view::npos && line[end] == '=';
+}
+
+}  // namespace
+
 std::string parse_comment(std::string_view text) {
     constexpr std::string_view key = "\n   Comment=";
     const std::size_t at = text.find(key);
     if (at == std::string_view::npos) return {};
     const std::string_view rest = text.substr(at + key.size());
-    const std::string_view comment = base::trim(rest.substr(0, rest.find('\n')));
+    // A user may have put several lines there.
+    std::size_t end = rest.find('\n');
+    while (end != std::string_view::npos && !begins_with_key(rest.substr(end + 1)))
+        end = rest.find('\n', end + 1);
+    const std::string_view comment = base::trim(rest.substr(0, end));
     return comment == "(null)" ? std::string() : std::string(comment);
 }
 

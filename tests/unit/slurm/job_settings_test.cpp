@@ -82,6 +82,10 @@ TEST(Comment, IsTheRestOfItsLine) {
         parse_comment("JobId=1 JobName=a\n   Comment=batchai:x {\"a\": 1} \n   StdErr=/dev/null\n"),
         "batchai:x {\"a\": 1}");
     EXPECT_EQ(parse_comment("JobId=1\n   Comment=(null)\n"), "");
+    EXPECT_EQ(parse_comment("JobId=1\n   Comment=project X\nticket 12 \n   StdErr=/dev/null\n\n"),
+              "project X\nticket 12")
+        << "what is not read would be lost when the comment is replaced";
+    EXPECT_EQ(parse_comment("JobId=1\n   Comment=last\n\n"), "last");
     EXPECT_EQ(parse_comment("JobId=1\n   AdminComment=mine\n"), "");
 }
 
