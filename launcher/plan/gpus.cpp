@@ -64,12 +64,22 @@ std::optional<int> gpus_of_job(const Allocation& allocation) {
     return std::nullopt;
 }
 
+bool asks_for_gpus_of_a_part(const SlurmOption& option) {
+    if (option.name == "gres") return gpus_among(option.value).has_value();
+    if (option.name == "tres-per-task") return option.value.find("gpu") != std::string::npos;
+    return option.name.starts_with("gpus-per-");
+}
+
 std::optional<std::string> gpus_of_each_node(std::string_view gpus, int nodes) {
     std::vector<std::string> parts;
     for (const std::string_view part : base::split(gpus, ',')) {
         const std::size_t colon = part.rfind(':');
         const std::size_t number = colon == std::string_view::npos ? 0 : colon + 1;
         const auto count = base::number_in<int>(part.substr(number));
+        if (!count && nodes == 1 && !part.empty()) {
+            parts.emplace_back(part);  // a type alone, which is one GPU
+            continue;
+        }
         if (!count || *count % nodes != 0) return std::nullopt;
         parts.push_back(fmt::format("{}{}", part.substr(0, number), *count / nodes));
     }

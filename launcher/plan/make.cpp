@@ -223,7 +223,7 @@ void divide_gpus(Planning& planning) {
     SlurmOption* total = nullptr;
     for (SlurmOption& option : allocation.options) {
         // Whoever asks for both has counted as Slurm does.
-        if (option.name.starts_with("gpus-per-")) return;
+        if (asks_for_gpus_of_a_part(option)) return;
         if (option.name == "gpus") total = &option;
     }
     if (total == nullptr || allocation.all_nodes() == 1) return;

@@ -115,10 +115,19 @@ TEST(Gpus, OfAllNodesTogetherAreLeftToSlurmIfTheyCannotBeDivided) {
         with_spare);
     EXPECT_THAT(sbatch_options(*both.plan),
                 testing::IsSupersetOf({"--gpus=6", "--gpus-per-node=2"}));
+    const auto of_tasks = job_asking({{"gpus", "4", Origin::sbatch_words},
+                                      {"tres-per-task", "gres/gpu:1", Origin::sbatch_words}});
+    EXPECT_THAT(sbatch_options(*of_tasks.plan), testing::Contains("--gpus=4"));
     Inputs inputs = test_inputs();
     inputs.slurm.words = {{"gpus", "2", Origin::sbatch_words}};
     EXPECT_THAT(sbatch_options(*planned(small_job({}, "1"), {}, inputs).plan),
                 testing::Contains("--gpus=2"));
+}
+
+TEST(Gpus, OfATypeAloneAreOne) {
+    EXPECT_EQ(gpus_of_each_node("a100", 1), "a100");
+    EXPECT_EQ(gpus_of_each_node("a100", 2), std::nullopt);
+    EXPECT_EQ(gpus_of_each_node("a100,", 1), std::nullopt);
 }
 
 TEST(Gpus, ThatCannotBeDividedAreRefusedIfThereAreSpareNodes) {
