@@ -275,26 +275,31 @@ std::time_t placed(const std::string& file) {
     return std::max(link.st_ctim.tv_sec, target.st_ctim.tv_sec);
 }
 
-// Sets what depends on the time at which slurmd has started.
-base::Result<std::string> newer_than_slurmd(HostFacts& facts) {
+struct SinceStart {
+    std::string newer{};         // HostFacts::newer_than_slurmd
+    bool fetched_again = false;  // HostFacts::fetched_again
+};
+base::Result<SinceStart> since_start_of_slurmd(const HostFacts& facts) {
+    SinceStart out;
     std::error_code error;
     if (!fs::exists("/proc/1/comm", error))
         return base::fail("this user cannot see the processes of root", "/proc");
     const auto started = start_of_slurmd();
-    if (!started || !facts.plugstack) return std::string();
+    if (!started || !facts.plugstack) return out;
     std::vector<std::string> files;
     for (const std::string& file : facts.plugstack->files) {
         if (!node::is_fetched(file))
             files.push_back(file);
         else if (placed(file) > *started + seconds_until_fetched)
-            facts.fetched_again = true;
+            out.fetched_again = true;
     }
     for (const PluginFile& plugin : facts.plugins)
         files.push_back(plugin.path);
     const auto newer = std::find_if(files.begin(), files.end(), [&](const std::string& file) {
         return placed(file) > *started;
     });
-    return newer == files.end() ? std::string() : *newer;
+    if (newer != files.end()) out.newer = *newer;
+    return out;
 }
 
 void look_at_plugin(HostFacts& facts) {
@@ -318,7 +323,9 @@ void look_at_plugin(HostFacts& facts) {
                                  .changeable = base::who_else_can_change(line.plugin),
                                  .built_for = slurm_version_of_plugin(line.plugin)});
     }
-    facts.newer_than_slurmd = newer_than_slurmd(facts);
+    const auto since = since_start_of_slurmd(facts);
+    facts.fetched_again = since && since->fetched_again;
+    facts.newer_than_slurmd = since.map([](const SinceStart& found) { return found.newer; });
 }
 
 bool has_line_for(const std::string& file, const std::string& user, unsigned id) {

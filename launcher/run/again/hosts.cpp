@@ -44,10 +44,6 @@ Nodes chosen(const Nodes& nodes, Predicate predicate) {
     return out;
 }
 
-}  // namespace
-
-namespace {
-
 // A node that saves power is not lost.
 bool is_lost(const slurm::NodeStatus& node) {
     using Flag = slurm::NodeFlag;
