@@ -28,7 +28,7 @@ class Trait(NamedTuple):
 _PROGRAMS = "/etc/site"
 
 # Keys of slurm.conf with lists, to which a trait adds.
-_LISTS = ("SlurmctldParameters",)
+_LISTS = ("AuthInfo", "SchedulerParameters", "SlurmctldParameters")
 
 # In seconds, with the trait `requeue`. Before Slurm 25.11, credentials live no longer than this,
 # and a busy machine needs some of it to start a step.
@@ -235,9 +235,15 @@ def _own(cluster: Cluster) -> list[Trait]:
     return [trait for trait in TRAITS if cluster.has(trait.name)]
 
 
-def apply(cluster: Cluster, lines: list[str]) -> list[str]:
-    """The lines of slurm.conf with those of the traits in their place; `KEY=` takes KEY out."""
-    wanted = dict(line.split("=", 1) for trait in _own(cluster) for line in trait.slurm_conf)
+def apply(cluster: Cluster, lines: list[str], of_release: list[str]) -> list[str]:
+    """The lines of slurm.conf with those of the traits in their place; `KEY=` takes KEY out.
+
+    `of_release` are lines of traits that depend on Slurm's release.
+    """
+    wanted: dict[str, str] = {}
+    for line in [*(each for trait in _own(cluster) for each in trait.slurm_conf), *of_release]:
+        key, value = line.split("=", 1)
+        wanted[key] = f"{wanted[key]},{value}" if key in _LISTS and key in wanted else value
     if cluster.has("affinity") and control_group.version(cluster):
         wanted["TaskPlugin"] = "task/cgroup,task/affinity"
     for key, value in (line.split("=", 1) for line in lines):

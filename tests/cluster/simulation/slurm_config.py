@@ -46,22 +46,16 @@ def _controller(cluster: Cluster, host: str) -> str:
     return f"SlurmctldHost={name}" + (f"({host})" if name != host else "")
 
 
-def _add(lines: list[str], key: str, value: str) -> None:
-    """Adds the value to the list that the line with this key has, or such a line."""
-    for number, line in enumerate(lines):
-        if line.startswith(f"{key}="):
-            lines[number] = f"{line},{value}"
-            return
-    lines.append(f"{key}={value}")
-
-
-def _shorten_requeue(cluster: Cluster, lines: list[str]) -> None:
+def _lines_of_release(cluster: Cluster) -> list[str]:
     """What the trait `requeue` means for this release."""
+    if not cluster.has("requeue"):
+        return []
     if _slurm_series(cluster) < (25, 11):
-        _add(lines, "AuthInfo", f"cred_expire={site.REQUEUE_DELAY}")
-    else:
-        _add(lines, "SchedulerParameters", f"requeue_delay={site.REQUEUE_DELAY}")
-        _add(lines, "SlurmctldParameters", "enable_expedited_requeue")
+        return [f"AuthInfo=cred_expire={site.REQUEUE_DELAY}"]
+    return [
+        f"SchedulerParameters=requeue_delay={site.REQUEUE_DELAY}",
+        "SlurmctldParameters=enable_expedited_requeue",
+    ]
 
 
 def slurm_conf(cluster: Cluster, lua_cli_filter: bool) -> str:
@@ -124,11 +118,9 @@ def slurm_conf(cluster: Cluster, lua_cli_filter: bool) -> str:
     ]
     if cluster.power_saving:
         lines += power.slurm_conf_lines()
-    if cluster.has("requeue"):
-        _shorten_requeue(cluster, lines)
     if lua_cli_filter:
         lines.append("CliFilterPlugins=lua")
-    return "\n".join(site.apply(cluster, lines)) + "\n"
+    return "\n".join(site.apply(cluster, lines, _lines_of_release(cluster))) + "\n"
 
 
 def gres_conf(cluster: Cluster) -> str:

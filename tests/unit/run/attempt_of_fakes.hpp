@@ -125,6 +125,19 @@ class PhasesTest : public ScratchTest {
             return StepResult{.exit_code = exit_code, .messages = messages, .stopped_by = {}};
         });
     }
+    // n3, which is the job's as far as Slurm knows.
+    void give_a_spare_node() {
+        plan_.allocation.spare_nodes = 1;
+        granted_.nodes = {"n1.invalid", "n2.invalid", "n3.invalid"};
+        view_.emplace();
+        view_->job.state = slurm::JobState::running;
+        for (const std::string& name : granted_.nodes) {
+            view_->job.nodes.push_back(name);
+            slurm::NodeStatus& status = view_->nodes.emplace_back();
+            status.name = name;
+            status.state = slurm::NodeBaseState::allocated;
+        }
+    }
     [[nodiscard]] std::vector<std::string> phases() const {
         std::vector<std::string> out;
         for (const record::Phase& phase : record_.phases) {

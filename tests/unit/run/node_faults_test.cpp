@@ -92,18 +92,6 @@ class NodeFaultNotesTest : public QueueAgainTest {
         plan_.note_failed_nodes = true;
         plan_.retry.reset();
     }
-    void give_a_spare_node() {
-        plan_.allocation.spare_nodes = 1;
-        granted_.nodes = {"n1.invalid", "n2.invalid", "n3.invalid"};
-        view_.emplace();
-        view_->job.state = slurm::JobState::running;
-        for (const std::string& name : granted_.nodes) {
-            view_->job.nodes.push_back(name);
-            slurm::NodeStatus& status = view_->nodes.emplace_back();
-            status.name = name;
-            status.state = slurm::NodeBaseState::allocated;
-        }
-    }
     void fail_health_of_task(const std::string& task) {
         plan_.health = plan::HealthChecks{.directory = "/checks", .retries = 1};
         steps_.answers.emplace_back([=, this](const StepRequest&) {

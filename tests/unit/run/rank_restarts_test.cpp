@@ -33,16 +33,7 @@ class SpareNodes : public QueueAgainTest {
     void SetUp() override {
         QueueAgainTest::SetUp();
         plan_.retry.reset();
-        plan_.allocation.spare_nodes = 1;
-        granted_.nodes = {"n1.invalid", "n2.invalid", "n3.invalid"};
-        view_.emplace();
-        view_->job.state = slurm::JobState::running;
-        for (const std::string& name : granted_.nodes) {
-            view_->job.nodes.push_back(name);
-            slurm::NodeStatus& status = view_->nodes.emplace_back();
-            status.name = name;
-            status.state = slurm::NodeBaseState::allocated;
-        }
+        give_a_spare_node();
     }
     // One start: the wire-up check, and the ranks.
     void start_that_ends(int exit_code, const std::string& messages = {}) {
