@@ -10,6 +10,7 @@
 #include "bootstrap/bootstrap.hpp"
 #include "core/deadline.hpp"
 #include "core/failure_token.hpp"
+#include "core/settings.hpp"
 #include "core/visible_state.hpp"
 #include "liveness/heartbeat.hpp"
 #include "trace/stall_settings.hpp"
@@ -26,8 +27,8 @@ class Wireup {
         std::string network;  // MPI_BRIDGE_NETWORK
         // How long the addresses of others may be waited for; asked before each wait.
         std::function<Seconds()> start_timeout;
-        Seconds host_timeout{60};         // as for TcpTransport
-        FailureToken* failure = nullptr;  // must outlive the wire-up
+        Seconds host_timeout = default_host_timeout;  // as for TcpTransport
+        FailureToken* failure = nullptr;              // must outlive the wire-up
         StallSettings stall;
         std::function<void()> engine_is_awaited;  // see Heartbeat::Options
     };

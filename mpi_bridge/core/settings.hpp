@@ -11,6 +11,9 @@
 
 namespace mpi_bridge {
 
+// How long the host of a peer may be silent (transport/tcp/host_silence.hpp), unless the user says.
+inline constexpr Seconds default_host_timeout{60};
+
 // Settings from the environment, read once, in mpib_init().
 struct Settings {
     // MPI_BRIDGE_TIMEOUT_SECONDS sets both of these: how long mpib_init() and the search for a
@@ -19,12 +22,12 @@ struct Settings {
     // is unlimited.
     Seconds start_timeout{300};
     Seconds timeout = no_limit;
-    Seconds host_timeout{60};                   // MPI_BRIDGE_HOST_TIMEOUT_SECONDS
-    std::size_t segment_bytes = 1024UL * 1024;  // MPI_BRIDGE_SEGMENT_BYTES
-    std::string network = "auto";               // MPI_BRIDGE_NETWORK; auto, ucx or tcp
-    std::string allreduce;                      // MPI_BRIDGE_ALLREDUCE; "" means by the model
-    std::string model;                          // MPI_BRIDGE_MODEL; "" means measured
-    std::string kernels;                        // MPI_BRIDGE_KERNELS; "" means the fastest
+    Seconds host_timeout = default_host_timeout;  // MPI_BRIDGE_HOST_TIMEOUT_SECONDS
+    std::size_t segment_bytes = 1024UL * 1024;    // MPI_BRIDGE_SEGMENT_BYTES
+    std::string network = "auto";                 // MPI_BRIDGE_NETWORK; auto, ucx or tcp
+    std::string allreduce;                        // MPI_BRIDGE_ALLREDUCE; "" means by the model
+    std::string model;                            // MPI_BRIDGE_MODEL; "" means measured
+    std::string kernels;                          // MPI_BRIDGE_KERNELS; "" means the fastest
 };
 
 // Accepts a positive, finite number of seconds, at most a hundred years.

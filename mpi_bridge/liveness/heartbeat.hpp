@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/failure_token.hpp"
+#include "core/settings.hpp"
 #include "core/waits.hpp"
 #include "trace/stall_settings.hpp"
 
@@ -42,8 +43,8 @@ class Heartbeat {
         int size = 1;
         int local_size = 1;
         std::vector<int> host_of_rank;
-        std::vector<std::string> addresses;  // as for TcpTransport
-        Seconds host_timeout{60};            // as for TcpTransport
+        std::vector<std::string> addresses;           // as for TcpTransport
+        Seconds host_timeout = default_host_timeout;  // as for TcpTransport
         AddressOf address_of;
         FailureToken* failure =
             nullptr;                   // watched, and told of failures; must outlive the heartbeat

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/failure.hpp"
+#include "core/settings.hpp"
 #include "core/waits.hpp"
 #include "transport/choice/network.hpp"
 #include "transport/transport.hpp"
@@ -17,11 +18,11 @@ namespace mpi_bridge {
 struct TransportWishes {
     int rank = 0;
     int size = 2;
-    int local_size = 1;            // ranks on this host
-    std::string network = "auto";  // MPI_BRIDGE_NETWORK
-    Network host;                  // network_of_this_host()
-    Seconds host_timeout{60};      // as for TcpTransport
-    Waits* waits = nullptr;        // where threads record their waits, or nullptr
+    int local_size = 1;                           // ranks on this host
+    std::string network = "auto";                 // MPI_BRIDGE_NETWORK
+    Network host;                                 // network_of_this_host()
+    Seconds host_timeout = default_host_timeout;  // as for TcpTransport
+    Waits* waits = nullptr;                       // where threads record their waits, or nullptr
     // Publishes this rank's address to all ranks. Collective; called once.
     std::function<Done(std::span<const std::byte>)> publish;
     // Returns the address that a rank published. Called before the first message to or from that

@@ -10,6 +10,7 @@
 
 #include "core/deadline.hpp"
 #include "core/failure.hpp"
+#include "core/settings.hpp"
 #include "core/waits.hpp"
 #include "transport/transport.hpp"
 
@@ -48,7 +49,7 @@ class TcpTransport : public Transport {
         std::size_t most_kept_bytes = 16UL * 1024 * 1024;
         // How long a rank's host may be silent: acknowledge nothing that was sent, answer no
         // connection that is made, or no question over an idle one. The rank is lost then.
-        Seconds host_timeout{60};
+        Seconds host_timeout = default_host_timeout;
         int send_buffer_bytes = 0;  // of a socket; 0: the system's default
         // The interval at which a thread that waits looks for what comes without an event.
         std::chrono::milliseconds longest_sleep{100};
