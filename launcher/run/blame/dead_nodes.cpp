@@ -9,15 +9,23 @@
 
 namespace batchai::run {
 
-DeadNodes::DeadNodes(std::vector<std::string> nodes, const std::vector<std::string>& spares,
-                     std::string own, Ask ask, Ping ping)
-    : step_nodes_(std::move(nodes)),
-      nodes_(step_nodes_),
-      own_(std::move(own)),
-      ask_(std::move(ask)),
-      silent_to_pings_(own_, std::move(ping)) {
-    nodes_.insert(nodes_.end(), spares.begin(), spares.end());
+namespace {
+
+std::vector<std::string> both(std::vector<std::string> nodes,
+                              const std::vector<std::string>& spares) {
+    nodes.insert(nodes.end(), spares.begin(), spares.end());
+    return nodes;
 }
+
+}  // namespace
+
+DeadNodes::DeadNodes(std::vector<std::string> nodes, const std::vector<std::string>& spares,
+                     std::string own, NodeDaemons::Ask ask, SilentNodes::Ping ping)
+    : step_nodes_(std::move(nodes)),
+      nodes_(both(step_nodes_, spares)),
+      own_(std::move(own)),
+      daemons_(nodes_, std::move(ask)),
+      silent_to_pings_(own_, std::move(ping)) {}
 
 bool DeadNodes::is_due(std::string_view messages, bool stand_still, Clock::time_point now) {
     if (!has_bad_end_ && messages.size() != read_) {
@@ -35,35 +43,14 @@ bool DeadNodes::is_due(std::string_view messages, bool stand_still, Clock::time_
     return true;
 }
 
-bool DeadNodes::is_told(Clock::time_point now) {
-    if (told_) return true;
-    const auto daemons = ask_(nodes_);
-    if (!daemons) {
-        next_ask_ = now + std::exchange(pause_, std::min(2 * pause_, longest_pause));
-        return false;
-    }
-    told_ = *daemons;
-    silent_to_pings_.know(*daemons);
-    return true;
-}
-
-const std::vector<base::Endpoint>& DeadNodes::endpoints_of(const std::string& node) {
-    const auto known = daemons_.find(node);
-    if (known != daemons_.end()) return known->second;
-    const auto told = told_->find(node);
-    return daemons_[node] =
-               told == told_->end() ? std::vector<base::Endpoint>() : base::resolved(told->second);
-}
-
-bool DeadNodes::knows_daemons(Clock::time_point now) {
-    if (std::exchange(knows_daemons_, knows_daemons_ || is_told(now))) return true;
-    if (!knows_daemons_) {
-        next_ = *next_ask_;
-        return false;
-    }
-    // Of the others nothing can be known.
-    std::erase_if(nodes_, [&](const std::string& node) { return endpoints_of(node).empty(); });
-    return true;
+bool DeadNodes::can_ask(Clock::time_point now) {
+    if (can_ask_) return true;
+    can_ask_ = daemons_.known(now);
+    if (!can_ask_)
+        next_ = daemons_.next_question();
+    else
+        std::erase_if(nodes_, [&](const std::string& node) { return !daemons_.resolves(node); });
+    return can_ask_;
 }
 
 std::vector<std::string> DeadNodes::next_nodes() {
@@ -100,28 +87,10 @@ void DeadNodes::bury(const std::string& node) {
     std::erase(nodes_, node);
 }
 
-std::vector<base::Knock> DeadNodes::knock(const std::vector<std::string>& nodes) {
-    std::vector<base::Endpoint> endpoints;
-    for (const std::string& node : nodes) {
-        const auto& own = endpoints_of(node);
-        endpoints.insert(endpoints.end(), own.begin(), own.end());
-    }
-    const std::vector<base::Knock> answers = base::knock(endpoints, longest_answer);
-    std::vector<base::Knock> out;
-    auto answer = answers.begin();
-    for (const std::string& node : nodes) {
-        // The most hopeful of the answers from its addresses.
-        const auto end = answer + static_cast<std::ptrdiff_t>(endpoints_of(node).size());
-        out.push_back(answer == end ? base::Knock::unknown : *std::min_element(answer, end));
-        answer = end;
-    }
-    return out;
-}
-
 void DeadNodes::look(Clock::time_point now) {
     const std::vector<std::string> chosen = next_nodes();
     asked_ += chosen.size();
-    const std::vector<base::Knock> answers = knock(chosen);
+    const std::vector<base::Knock> answers = daemons_.knock(chosen);
     if (std::find(answers.begin(), answers.end(), base::Knock::open) == answers.end()) return;
     for (std::size_t i = 0; i < chosen.size(); ++i)
         note(chosen[i], answers[i], now);
@@ -129,8 +98,9 @@ void DeadNodes::look(Clock::time_point now) {
 
 void DeadNodes::look_at_suspects(Clock::time_point now) {
     if (!silent_to_pings_.pings()) return;
-    if (!next_ask_) next_ask_ = now + before_pings;
-    if (!told_ && (now < *next_ask_ || !is_told(now))) return;
+    if (!first_ping_) first_ping_ = now + before_pings;
+    if (now < *first_ping_ || !daemons_.known(now)) return;
+    silent_to_pings_.know(daemons_.told());
     silent_to_pings_.poll(now);
     std::erase_if(suspected_, [&](const auto& each) {
         return !silent_to_pings_.suspects().contains(each.first);
@@ -141,8 +111,9 @@ void DeadNodes::look_at_suspects(Clock::time_point now) {
     for (const std::string& node : silent_to_pings_.suspects()) {
         if (chosen.size() < most_at_once) chosen.push_back(node);
     }
-    const std::vector<base::Knock> answers = knock(chosen);
+    const std::vector<base::Knock> answers = daemons_.knock(chosen);
     for (std::size_t i = 0; i < chosen.size(); ++i) {
+        if (answers[i] == base::Knock::unknown) continue;
         if (answers[i] != base::Knock::silent) {
             silent_to_pings_.acquit(chosen[i]);
             continue;
@@ -157,7 +128,7 @@ void DeadNodes::look_at_suspects(Clock::time_point now) {
 const std::vector<std::string>& DeadNodes::poll(std::string_view messages, bool stand_still,
                                                 Clock::time_point now) {
     static const std::vector<std::string> none;
-    if (!is_lost_ && is_due(messages, stand_still, now) && knows_daemons(now)) look(now);
+    if (!is_lost_ && is_due(messages, stand_still, now) && can_ask(now)) look(now);
     if (!is_lost_ && !looks_) look_at_suspects(now);
     return is_lost_ ? dead_ : none;
 }
@@ -171,7 +142,7 @@ const std::vector<std::string>& DeadNodes::wait(std::string_view messages,
         const auto end = next_ + longest_refusal + least_rounds * between_rounds;
         const std::size_t asked_before = asked_;
         do {
-            if (!poll(messages, false).empty() || !knows_daemons_) break;
+            if (!poll(messages, false).empty() || !can_ask_) break;
             if (silent_.empty() && asked_ - asked_before >= nodes_.size()) break;
             std::this_thread::sleep_for(between_questions);
         } while (Clock::now() < end && goes_on());

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/error.hpp"
 #include "base/network.hpp"
+#include "run/blame/node_daemons.hpp"
 #include "run/blame/silent_nodes.hpp"
 
 namespace batchai::run {
@@ -26,37 +26,28 @@ namespace batchai::run {
 class DeadNodes {
   public:
     using Clock = std::chrono::steady_clock;
-    using Daemons = std::map<std::string, base::Endpoint>;
-    // Asks Slurm where the slurmd of each node listens. Must answer within some seconds.
-    using Ask = std::function<base::Result<Daemons>(const std::vector<std::string>& nodes)>;
-    using Ping = SilentNodes::Ping;
 
     // After a bad end, for srun to end by itself.
     static constexpr std::chrono::milliseconds patience{1500};
     static constexpr std::chrono::milliseconds between_rounds{750};
-    // How long an answer may take.
-    static constexpr std::chrono::milliseconds longest_answer{500};
     static constexpr int least_rounds = 3;
     static constexpr std::chrono::seconds longest_refusal{5};
-    // A controller that does not answer is asked again after this time, and then after twice as
-    // long each time.
-    static constexpr std::chrono::seconds first_pause{2};
-    static constexpr std::chrono::seconds longest_pause{60};
     // Each address is asked by a socket of its own.
     static constexpr std::size_t most_at_once = 128;
     // Ranks that have begun to run are worth a question to Slurm for the nodes' addresses.
     static constexpr std::chrono::seconds before_pings{3};
     // Where nothing but missing pings tells of a loss. A network may fail for some seconds.
-    static constexpr std::chrono::seconds least_silence_of_suspects{5};
+    static constexpr std::chrono::seconds least_silence_of_suspects{4};
 
     // The step runs on `nodes`, and `spares` may take their place. `own` is the node of this
     // process, which lives; empty: it is on none of them.
     DeadNodes(std::vector<std::string> nodes, const std::vector<std::string>& spares,
-              std::string own, Ask ask, Ping ping = {});
+              std::string own, NodeDaemons::Ask ask, SilentNodes::Ping ping = {});
 
     // Must be called some times a second while the step runs. `messages` are what srun has said so
     // far. Returns the dead nodes, those of the step first, once there is one of them. May take as
-    // long as `longest_answer`, and the first look as long as Slurm and the name servers take.
+    // long as NodeDaemons::longest_answer, and the first look as long as Slurm and the name servers
+    // take.
     [[nodiscard]] const std::vector<std::string>& poll(std::string_view messages, bool stand_still,
                                                        Clock::time_point now = Clock::now());
 
@@ -75,12 +66,8 @@ class DeadNodes {
 
     // Returns false until it is time to look.
     [[nodiscard]] bool is_due(std::string_view messages, bool stand_still, Clock::time_point now);
-    // Whether Slurm has said where the daemons listen. Asks it if it has not.
-    [[nodiscard]] bool is_told(Clock::time_point now);
-    [[nodiscard]] bool knows_daemons(Clock::time_point now);
-    [[nodiscard]] const std::vector<base::Endpoint>& endpoints_of(const std::string& node);
-    // What the daemon of each node answers.
-    [[nodiscard]] std::vector<base::Knock> knock(const std::vector<std::string>& nodes);
+    // Whether it is known where all nodes of which anything can be known are to be asked.
+    [[nodiscard]] bool can_ask(Clock::time_point now);
     // The nodes that have not answered last time, and the next ones of the others.
     [[nodiscard]] std::vector<std::string> next_nodes();
     void look(Clock::time_point now);
@@ -92,9 +79,9 @@ class DeadNodes {
     std::vector<std::string> step_nodes_;
     std::vector<std::string> nodes_;  // that are asked
     std::string own_;
-    Ask ask_;
-    std::optional<Clock::time_point> next_ask_;
-    std::optional<Daemons> told_;  // by Slurm
+    NodeDaemons daemons_;
+    bool can_ask_ = false;
+    std::optional<Clock::time_point> first_ping_;
     SilentNodes silent_to_pings_;
     std::map<std::string, Silence> suspected_;
     Clock::time_point next_look_at_suspects_{};
@@ -102,11 +89,8 @@ class DeadNodes {
     bool has_bad_end_ = false;
     bool looks_ = false;
     Clock::time_point next_{};
-    std::chrono::seconds pause_ = first_pause;
-    bool knows_daemons_ = false;
-    std::map<std::string, std::vector<base::Endpoint>> daemons_;  // as far as they were looked up
-    std::size_t at_ = 0;                                          // the node that is asked next
-    std::size_t asked_ = 0;                                       // so many times until now
+    std::size_t at_ = 0;     // the node that is asked next
+    std::size_t asked_ = 0;  // so many times until now
     std::map<std::string, Silence> silent_;
     std::vector<std::string> dead_;
     bool is_lost_ = false;  // one of the step's nodes is dead

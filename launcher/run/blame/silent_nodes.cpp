@@ -3,13 +3,15 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace batchai::run {
 
-void SilentNodes::know(std::map<std::string, base::Endpoint> daemons) {
-    daemons.erase(own_);
-    nodes_ = daemons.size();
-    std::move(daemons.begin(), daemons.end(), std::back_inserter(unresolved_));
+void SilentNodes::know(const std::map<std::string, base::Endpoint>& daemons) {
+    if (std::exchange(knows_, true)) return;
+    std::copy_if(daemons.begin(), daemons.end(), std::back_inserter(unresolved_),
+                 [&](const auto& each) { return each.first != own_; });
+    nodes_ = unresolved_.size();
 }
 
 void SilentNodes::resolve_some() {

@@ -35,8 +35,9 @@ class SilentNodes {
     SilentNodes(std::string own, Ping ping) : own_(std::move(own)), ping_(std::move(ping)) {}
 
     [[nodiscard]] bool pings() const { return static_cast<bool>(ping_); }
-    // Where a daemon of each node listens. Must be called before poll().
-    void know(std::map<std::string, base::Endpoint> daemons);
+    // Where a daemon of each node listens. Must be called before poll(); only the first call
+    // counts.
+    void know(const std::map<std::string, base::Endpoint>& daemons);
 
     // Must be called some times a second. Does not wait, but perhaps for a name server.
     void poll(Clock::time_point now);
@@ -52,6 +53,7 @@ class SilentNodes {
 
     std::string own_;
     Ping ping_;
+    bool knows_ = false;
     std::vector<std::pair<std::string, base::Endpoint>> unresolved_;
     std::vector<std::string> addresses_;
     std::map<std::string, std::string> node_of_;  // by address

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "record/task_reports.hpp"
+
 namespace batchai::run {
 
 std::string file_of_task(std::string pattern, std::string_view task) {

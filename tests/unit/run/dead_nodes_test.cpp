@@ -77,12 +77,12 @@ class DeadNodesTest : public testing::Test {
     // A node that refuses has five seconds more.
     static constexpr int refusals = 4;
     std::map<std::string, base::FileDescriptor> slurmds_;
-    DeadNodes::Daemons daemons_;
+    NodeDaemons::Endpoints daemons_;
     bool answers_ = true;
     int asked_ = 0;
-    DeadNodes::Ask ask_ = [this](const std::vector<std::string>&) {
+    NodeDaemons::Ask ask_ = [this](const std::vector<std::string>&) {
         ++asked_;
-        return answers_ ? base::Result<DeadNodes::Daemons>(daemons_)
+        return answers_ ? base::Result<NodeDaemons::Endpoints>(daemons_)
                         : tl::unexpected(base::Error{.what = "no answer"});
     };
     DeadNodes dead_{{"n1", "n2"}, {"n3"}, "n1", ask_};
