@@ -262,20 +262,31 @@ SCRIPT
 
 # Breaks when the clean-up takes what may live for dead, or leaves what is dead.
 @test "what an earlier run of the node left goes with the next use, and nobody else's" {
+    local running
     job 1 "$share/image.sqsh"
+    running=$(as_user sbatch --parsable -w h1 -n1 --oversubscribe -o none --job-json="$share/job.json" \
+        --wrap 'srun sh -c "touch \$AZ_BATCHAI_JOB_TEMP/alive; sleep 100"')
+    wait_until 60 as_root_on h1 sh -c "ls /tmp/batchai-20001/*/alive"
+    # 900001: the node has crashed since; 900002 may be running; 900003 and 4 have claimed nothing for an
+    # hour, as has the job that runs.
     as_user_on h1 bash -c 'umask 077
-        mkdir -p /tmp/batchai-20001/by-job
-        for id in 900001 900002; do
-            mkdir -p /tmp/batchai-20001/container-$id/upper/kept
-            echo container-$id > /tmp/batchai-20001/by-job/$id
+        boot=$(cat /proc/sys/kernel/random/boot_id)
+        cd /tmp/batchai-20001
+        for id in 900001:before-the-crash 900002:$boot 900003:$boot 900004:$boot; do
+            mkdir -p container-${id%:*}/upper/kept
+            echo container-${id%:*} > by-job/${id%:*}
+            printf %s "${id#*:}" > by-job/${id%:*}.boot
         done
-        echo before-the-crash > /tmp/batchai-20001/by-job/900001.boot
-        tr -d "\n" < /proc/sys/kernel/random/boot_id > /tmp/batchai-20001/by-job/900002.boot'
-    step true
+        touch -d "1 hour ago" by-job/{900003,900004,'"$running"'}.boot'
+    step --oversubscribe true
     run as_root_on h1 ls /tmp/batchai-20001
     echo "$output"
-    [[ $output != *900001* && $output == *900002* ]]
+    [[ $output != *900001* && $output == *900002* && $output != *900003* && $output != *900004* ]]
+    as_root_on h1 sh -c "ls /tmp/batchai-20001/*/alive /tmp/batchai-20001/by-job/$running"
+    as_user scancel "$running"
     as_root_on h1 bash -c "rm -r /tmp/batchai-20001/container-900002 /tmp/batchai-20001/by-job/900002*"
+    wait_until 60 nothing_is_queued
+    wait_until_clean h1
 }
 
 # Breaks when a device comes without its file, or a file that is wrong goes unnoticed.

@@ -267,6 +267,28 @@ sleeping_job() {
     prints_nothing job_directories_on h1
 }
 
+# Breaks when nobody cleans up after a job whose epilog slurmd's end has cut short. Slurm runs it once.
+@test "what an epilog that ended with slurmd has left goes with the next job" {
+    local id
+    id=$(sleeping_job)
+    # The clean-up waits for the lock of alice's directory.
+    as_root_on h1 bash -c 'flock --no-fork /tmp/batchai-20001 sleep 100 > /dev/null 2>&1 3>&- 4>&- &
+        echo $! > /run/lock-holder'
+    as_user scancel "$id"
+    wait_until 60 as_root_on h1 pgrep -f "batchai-node clean --job-id $id"
+    # Patterns that do not match this command.
+    as_root_on h1 bash -c 'pkill -KILL -x slurmd; pkill -KILL -f "[s]lurmstepd spank|[b]atchai-node clean"
+        kill -KILL $(cat /run/lock-holder); rm /run/lock-holder
+        while pgrep -x slurmd > /dev/null; do sleep 0.1; done'
+    [[ -n $(job_directories_on h1) ]]
+    start_slurmd h1
+    wait_until 120 has_ended "$id"
+    as_root_on h1 touch -d "1 hour ago" "/tmp/batchai-20001/by-job/$id.boot"
+    run step -n1 echo fine
+    [[ $status -eq 0 && $output == *fine* ]]
+    wait_until 60 prints_nothing job_directories_on h1
+}
+
 # Breaks when a mistake of the admin's leaves everything behind, or nobody learns of it.
 @test "an epilog cleans up although site.lua is broken, and says so in slurmd's log" {
     local id

@@ -28,8 +28,9 @@ void forget_end(const base::Root& place);
                                                              std::chrono::seconds patience);
 
 // Removes what was left here by jobs that a restart of the node interrupted or whose clean-up has
-// failed, and by processes that have ended without cleaning up. Never removes anything of another
-// user, or of a job that may still be running.
+// failed or was never run, and by processes that have ended without cleaning up. Never removes
+// anything of another user, or of a job that may still be running. Asks Slurm only about jobs that
+// have claimed nothing for some minutes.
 void remove_leftovers(const base::Root& node_root, const std::string& own_job_id,
                       const Trace& trace);
 

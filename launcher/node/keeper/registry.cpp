@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <set>
 #include <string_view>
 #include <vector>
@@ -82,6 +83,12 @@ void note_boot(int directory, const std::string& job_id) {
     const std::string id = base::boot_id();
     if (file.valid() && write(file.get(), id.data(), id.size()) < 0)
         unlinkat(directory, (job_id + boot).c_str(), 0);
+}
+
+// 0 if the file's age cannot be told.
+std::time_t seconds_since_change(int file) {
+    struct stat status {};
+    return fstat(file, &status) == 0 ? std::time(nullptr) - status.st_mtime : 0;
 }
 
 // Returns the job whose process has the entry; nothing for any other entry.
@@ -240,12 +247,17 @@ base::Result<JobsLeft> jobs_left(const base::Root& root) {
         if (entry.substr(dot) != boot) continue;
         const base::FileDescriptor file =
             base::open_beneath(entries.get(), entry, O_RDONLY | O_NONBLOCK);
-        if (file.valid() && !now.empty() && base::trim(read_all(file.get())) != now)
+        if (!file.valid() || now.empty()) continue;
+        if (base::trim(read_all(file.get())) != now)
             jobs.interrupted.insert(job);
+        else if (seconds_since_change(file.get()) > std::chrono::seconds(beyond_doubt).count())
+            jobs.doubtful.insert(job);
     }
     // A job that was requeued is running again if one of its processes is.
-    for (const std::string& entry : base::names_in(entries.get()))
+    for (const std::string& entry : base::names_in(entries.get())) {
         jobs.interrupted.erase(job_of_process(entry));
+        jobs.doubtful.erase(job_of_process(entry));
+    }
     return jobs;
 }
 

@@ -48,7 +48,13 @@ namespace batchai::node {
 struct JobsLeft {
     std::set<std::string> ended;        // their clean-up has failed or is still going on
     std::set<std::string> interrupted;  // the node was restarted while they ran
+    // Those that have claimed nothing for long, as far as is known here, they may be running or
+    // not: Slurm does not repeat an epilog that the end of its slurmd has cut short.
+    std::set<std::string> doubtful;
 };
+
+// A job is doubtful from then on.
+constexpr std::chrono::minutes beyond_doubt{10};
 
 [[nodiscard]] base::Result<JobsLeft> jobs_left(const base::Root& root);
 

@@ -238,6 +238,20 @@ TEST_F(Registry, TellsWhatIsLeftOfJobsThatCannotLive) {
     EXPECT_TRUE(exists("abc"));
 }
 
+TEST_F(Registry, TellsWhichJobsHaveClaimedNothingForLong) {
+    ASSERT_TRUE(claim(root, "7", "abc"));
+    ASSERT_TRUE(claim(root, "8", "def"));
+    ASSERT_TRUE(claim(root, "9", "ghi"));
+    const auto process = claim_for_process(root, "9", "ghi");
+    const auto long_ago = fs::file_time_type::clock::now() - 2 * batchai::node::beyond_doubt;
+    for (const char* const job : {"7", "9"})
+        fs::last_write_time(scratch.path() / "by-job" / (std::string(job) + ".boot"), long_ago);
+    EXPECT_THAT(jobs_left(root)->doubtful, ElementsAre("7")) << "9 has a process here";
+    EXPECT_THAT(jobs_left(root)->interrupted, IsEmpty());
+    ASSERT_TRUE(claim(root, "7", "abc"));
+    EXPECT_THAT(jobs_left(root)->doubtful, IsEmpty());
+}
+
 TEST_F(Registry, KeepsWhatAProcessUsesUntilItEnds) {
     auto process = claim_for_process(root, "7", "abc");
     ASSERT_TRUE(process);
