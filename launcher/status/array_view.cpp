@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -21,16 +22,23 @@ namespace batchai::status {
 using slurm::ExecutionState;
 
 ArrayStatuses array_statuses(const slurm::Jobs& jobs) {
-    ArrayStatuses out;
+    std::vector<const slurm::JobStatus*> of_arrays;
     for (const auto& [id, status] : jobs) {
-        if (status.array_id.empty()) continue;
-        auto& tasks = out[status.array_id];
-        for (const int number : status.array_tasks) {
-            const slurm::JobStatus*& known = tasks[number];
-            // A task that has begun has an entry of its own.
-            if (known == nullptr || status.array_tasks.size() < known->array_tasks.size())
-                known = &status;
-        }
+        if (!status.array_id.empty()) of_arrays.push_back(&status);
+    }
+    // A task that has begun has an entry of its own, which comes first.
+    std::stable_sort(of_arrays.begin(), of_arrays.end(), [](const auto* left, const auto* right) {
+        return left->array_tasks.size() < right->array_tasks.size();
+    });
+    ArrayStatuses out;
+    for (const slurm::JobStatus* const status : of_arrays) {
+        const auto of_task = std::make_shared<slurm::JobStatus>(*status);
+        // Each task's view has a copy, so thousands that wait together would have millions of
+        // numbers.
+        of_task->array_tasks = std::vector<int>();
+        auto& tasks = out[status->array_id];
+        for (const int number : status->array_tasks)
+            tasks.try_emplace(number, of_task);
     }
     return out;
 }
@@ -138,10 +146,7 @@ base::Result<std::vector<TaskView>> view_tasks(const store::Store& store, const 
         std::optional<slurm::JobStatus> status;
         if (const auto array = statuses.find(runs[i].slurm_job_id); array != statuses.end()) {
             const auto found = array->second.find(task.number);
-            if (found != array->second.end()) {
-                status = *found->second;
-                status->array_tasks = {task.number};
-            }
+            if (found != array->second.end()) status = *found->second;
         }
         task.evidence = evidence_of(job, std::move(status), task.attempt, runs[i].attempts_before);
         // What ended before the user stopped the job was not ended by that.
@@ -197,8 +202,6 @@ base::Value to_value(const slurm::TaskCounts& counts) {
                                {"running", counts.running},         {"succeeded", counts.succeeded},
                                {"terminating", counts.terminating}, {"total", counts.total()}};
 }
-
-namespace {}  // namespace
 
 base::Value to_value(const std::vector<TaskView>& tasks) {
     base::Value::Array out;

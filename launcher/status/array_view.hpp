@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,10 +30,10 @@ struct TaskView {
     }
 };
 
-// What Slurm says of the tasks of arrays, by the array's id and the task's number.
-using ArrayStatuses = std::map<std::string, std::map<int, const slurm::JobStatus*>>;
+// What Slurm says of the tasks of arrays, by the array's id and the task's number. Tasks that wait
+// share one status. `array_tasks` is empty.
+using ArrayStatuses = std::map<std::string, std::map<int, std::shared_ptr<const slurm::JobStatus>>>;
 
-// The result points into `jobs`.
 [[nodiscard]] ArrayStatuses array_statuses(const slurm::Jobs& jobs);
 
 // Returns the ids of all Slurm arrays of the job; of a job that is not an array, its one id.

@@ -50,6 +50,14 @@ TEST(ArrayStatuses, ATaskThatHasBegunHasItsOwn) {
     EXPECT_EQ(statuses.at("12").at(5)->id, "12");
 }
 
+TEST(ArrayStatuses, ThousandsThatWaitShareOneWithoutTheirNumbers) {
+    slurm::Jobs jobs;
+    jobs["12"] = status("12", JobState::pending, {3, 4, 5});
+    const auto statuses = array_statuses(jobs);
+    EXPECT_EQ(statuses.at("12").at(3), statuses.at("12").at(5));
+    EXPECT_EQ(statuses.at("12").at(3)->array_tasks.capacity(), 0U);
+}
+
 TEST(RunsOf, TheLastArrayThatHasTheTaskCounts) {
     store::Job job = array_job();
     job.array_runs = {{.slurm_job_id = "20", .tasks = "1,3-4", .attempts_before = 1},
