@@ -33,9 +33,10 @@ def parser(description: str | None, rounds: int) -> argparse.ArgumentParser:
 
 
 @contextmanager
-def with_project(name: str, nodes: int, prefix: Path) -> Iterator[TestCluster]:
+def with_project(name: str, nodes: int, prefix: Path, traits: str = "") -> Iterator[TestCluster]:
     """A cluster on which the project is installed, ended afterwards."""
     up = [str(_MINICLUSTER), "up", "-n", str(nodes), "--name", name, "--prefix", str(prefix)]
+    up += ["--with", traits] if traits else []
     subprocess.run(up, check=True)
     try:
         yield TestCluster(name)

@@ -50,7 +50,8 @@ class Cluster(NamedTuple):
     def cpus_per_node(self) -> int:
         """What Slurm is told. Tasks can be bound only to CPUs that the machine has."""
         have = os.cpu_count() or 1
-        return min(CPUS_PER_NODE, have) if self.has("affinity") else CPUS_PER_NODE
+        count = 2 * CPUS_PER_NODE if self.has("large") else CPUS_PER_NODE
+        return min(count, have) if self.has("affinity") else count
 
     def hostname(self, host: str) -> str:
         """What the host calls itself; Slurm and minicluster call it `host`."""

@@ -129,6 +129,11 @@ TRAITS = (
         "the site has scripts of its own for job_submit and cli_filter, which load ours",
         ("JobSubmitPlugins=lua", "CliFilterPlugins=lua"),
     ),
+    Trait(
+        "large",
+        "nodes have twice the CPUs, array jobs may have 20,000 tasks, and 40,000 jobs may wait",
+        ("MaxArraySize=20001", "MaxJobCount=40000"),
+    ),
     # Which lines those are depends on Slurm's release: slurm_config.py.
     Trait(
         "requeue",
