@@ -18,6 +18,7 @@
 //   places.hpp       where a thread is, by its frames
 //   groups.hpp       what the processes of a job have in common, and its text
 //   bridges.hpp      what the ranks of mpi_bridge tell together
+//   wait_graph.hpp   which ranks wait for which others
 //   suspect.hpp      who holds up a job that stands still
 //   node/stacks/     looks at the processes of a node
 //   run/watch/       asks the nodes of a running job
