@@ -14,8 +14,8 @@
 #include "cli/verbs/context.hpp"
 #include "cli/verbs/named_job.hpp"
 #include "visit/stacks.hpp"
-#include "visit/stacks/bridges.hpp"
 #include "visit/stacks/groups.hpp"
+#include "visit/stacks/suspect.hpp"
 #include "visit/visit.hpp"
 
 namespace batchai::cli {
@@ -48,10 +48,12 @@ base::Result<std::vector<std::string>> nodes_to_ask(const visit::RunningJob& run
     return std::vector{chosen.node};
 }
 
-// Where the ranks of some nodes only are known, nobody can say which ones have not come.
-std::string bridge_text(const visit::RunningJob& running, const run::StacksFound& found) {
-    if (found.nodes.size() != running.nodes.size()) return {};
-    const std::string text = visit::bridge_text(found.nodes);
+// Where the ranks of some nodes only are known, nobody can say which ones have not come. And who
+// asks for one rank wants to see that.
+std::string frameworks_text(const visit::RunningJob& running, const run::StacksFound& found,
+                            const JobStacksOptions& options) {
+    if (options.rank || found.nodes.size() != running.nodes.size()) return {};
+    const std::string text = visit::frameworks_text(found.nodes);
     return text.empty() ? text : text + '\n';
 }
 
@@ -86,7 +88,7 @@ Answer job_stacks(const JobStacksOptions& options) {
     }
     const std::string text = fmt::format(
         "{}  {}  Slurm job {}\n\n{}{}", base::to_iso8601_seconds(time), running.job.key.job,
-        running.slurm_id, bridge_text(running, *found), visit::stacks_text(groups));
+        running.slurm_id, frameworks_text(running, *found, options), visit::stacks_text(groups));
     return Outcome{.exit_code = print_bytes(text) ? code : 1};
 }
 

@@ -31,7 +31,6 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::string_view file_name = "batchai-stacks";
-constexpr std::size_t longest_head = 100;
 constexpr std::size_t longest_dump = 1UL << 20U;
 constexpr milliseconds between_looks{2};
 // After so many looks a thread is believed to have nothing to say: one that sleeps again, or runs.
@@ -47,35 +46,22 @@ bool has_signal(std::string_view status, std::string_view set, int signal) {
     return signals && ((*signals >> static_cast<unsigned>(signal - 1)) & 1U) != 0;
 }
 
-// The number that the process has for itself, which is the last if it is in a namespace of its own.
-std::string own_number(std::string_view status) {
-    const std::string_view numbers = value_of_line(status, "NSpid");
-    return std::string(base::trim(numbers.substr(numbers.find_last_of(" \t") + 1)));
-}
-
 // An armed process, whose threads are asked one after the other.
 class Armed {
   public:
     // Reads "batchai-stacks 1 PID DESCRIPTOR SIGNAL", and checks that all of it still holds.
     static std::optional<Armed> through(const PythonQuestion& question, MemoryFile file) {
-        std::string head(longest_head, '\0');
-        const ssize_t count = pread(file.file.get(), head.data(), head.size(), 0);
-        head.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
-        const std::size_t newline = head.find('\n');
-        if (newline == std::string::npos) return std::nullopt;
-        const auto words = base::split(std::string_view(head).substr(0, newline), ' ');
-        if (words.size() != 5 || words[0] != file_name || words[1] != "1" ||
-            words[2] != own_number(proc_text(question.process, "status")) ||
-            words[3] != std::to_string(file.number))
+        const auto head = hook_head(file, file_name, question.process);
+        if (!head || !is_of(*head, file)) return std::nullopt;
+        const auto signal = head->numbers[1];
+        if (signal < static_cast<unsigned>(SIGRTMIN) || signal > static_cast<unsigned>(SIGRTMAX))
             return std::nullopt;
-        const auto signal = base::number_in<int>(words[4]);
-        if (!signal || *signal < SIGRTMIN || *signal > SIGRTMAX) return std::nullopt;
         Armed armed;
         armed.process_ = question.process;
         armed.threads_ = question.threads;
         armed.file_ = std::move(file.file);
-        armed.signal_ = *signal;
-        armed.head_ = newline + 1;
+        armed.signal_ = static_cast<int>(signal);
+        armed.head_ = head->bytes;
         return armed;
     }
 

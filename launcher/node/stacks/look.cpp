@@ -16,6 +16,7 @@
 #include "node/stacks/kernel_threads.hpp"
 #include "node/stacks/native/native_stacks.hpp"
 #include "node/stacks/proc_text.hpp"
+#include "node/stacks/torch_question.hpp"
 #include "node/usage/processes.hpp"
 #include "visit/stacks/python_dump.hpp"
 
@@ -32,12 +33,20 @@ constexpr std::chrono::milliseconds longest_for_native_stacks{6000};
 // A wait that lasts as long is not one of those that a job makes in each step.
 constexpr std::chrono::milliseconds between_bridge_looks{200};
 
+// The threads of the program's own, but for the main one.
+std::vector<pid_t> other_threads(pid_t process) {
+    std::vector<pid_t> threads = threads_of(process);
+    std::erase_if(threads, [&](pid_t thread) {
+        return thread == process || name_of_thread(process, thread) == torch_hook_name;
+    });
+    return threads;
+}
+
 PythonQuestion question_to(const visit::JobProcess& process, bool all_threads) {
     PythonQuestion question{.process = process.process, .threads = {process.process}};
     if (!all_threads) return question;
-    for (const pid_t thread : threads_of(process.process)) {
-        if (thread != process.process) question.threads.push_back(thread);
-    }
+    for (const pid_t thread : other_threads(process.process))
+        question.threads.push_back(thread);
     return question;
 }
 
@@ -85,9 +94,8 @@ void add_native_stacks(const StacksQuestion& question, SeenProcesses& processes)
         one.process = number;
         one.threads = {number};
         if (!question.all_threads) continue;
-        for (const pid_t thread : threads_of(number)) {
-            if (thread != number) one.threads.push_back(thread);
-        }
+        for (const pid_t thread : other_threads(number))
+            one.threads.push_back(thread);
     }
     for (auto& [number, answer] : native_stacks(questions, longest_for_native_stacks)) {
         visit::JobProcess& process = processes[number].process;
@@ -106,15 +114,21 @@ visit::NodeStacks look_at_stacks(const StacksQuestion& question) {
     const auto began = std::chrono::steady_clock::now();
     SeenProcesses found = processes_of_job(question.job_id, question.own_step);
     std::vector<PythonQuestion> questions;
+    std::vector<pid_t> numbers;
     std::map<pid_t, BridgeLook> bridges;
     for (auto& [number, seen] : found) {
         seen.process.kernel = kernel_threads(number);
         if (auto look = look_at_bridge(number)) bridges.emplace(number, std::move(*look));
         questions.push_back(question_to(seen.process, question.all_threads));
+        numbers.push_back(number);
     }
     const auto longest = question.all_threads ? longest_for_all_threads : longest_for_main_threads;
+    // Their threads answer while the main threads are asked for their stacks.
+    TorchQuestion torch(numbers);
     for (auto& [number, answer] : ask_for_python_stacks(questions, longest))
         take_python(found[number].process, std::move(answer));
+    for (auto& [number, state] : torch.answers(began + longest))
+        found[number].process.torch = std::move(state);
     look_again(bridges, began, found);
     leave_out_waiting_shells(found);
     mark_tasks(found);

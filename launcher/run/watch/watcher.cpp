@@ -11,7 +11,6 @@
 #include "plan/retry.hpp"
 #include "record/start_notes.hpp"
 #include "run/srun/srun_arguments.hpp"
-#include "visit/stacks/bridges.hpp"
 #include "visit/stacks/groups.hpp"
 #include "visit/stacks/suspect.hpp"
 
@@ -48,7 +47,7 @@ Whereabouts whereabouts(const StacksFound& found, bool has_servers) {
     for (const auto& [node, why] : found.missing)
         place.text += fmt::format("{}: {}\n", node, why);
     // Where the ranks of some nodes only are known, nobody can say which ones have not come.
-    if (found.missing.empty()) place.text += visit::bridge_text(found.nodes);
+    if (found.missing.empty()) place.text += visit::frameworks_text(found.nodes);
     if (!place.text.empty()) place.text += '\n';
     place.text += visit::stacks_text(groups);
     // The stacks do not tell parameter servers from ranks.

@@ -11,13 +11,16 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "visit/stacks/torch_state.hpp"
 
 // What `job stacks` learns of a node, and how it comes from there. Pure. The other parts are:
 //
 //   python_dump.hpp  reads what a thread of Python has written
 //   places.hpp       where a thread is, by its frames
 //   groups.hpp       what the processes of a job have in common, and its text
+//   torch_state.hpp  what a process tells of its collectives of torch.distributed
 //   bridges.hpp      what the ranks of mpi_bridge tell together
+//   torch_calls.hpp  what the ranks of torch.distributed tell together
 //   wait_graph.hpp   which ranks wait for which others
 //   suspect.hpp      who holds up a job that stands still
 //   node/stacks/     looks at the processes of a node
@@ -117,17 +120,18 @@ struct JobProcess {
     std::vector<ThreadStack> native;    // in C and C++, of those that were asked
     std::string no_native;              // why some of them are missing
     std::optional<BridgeState> bridge;  // none: it has not joined, or does not use mpi_bridge
+    std::optional<TorchState> torch;    // none: it has no process group of torch.distributed
 
     bool operator==(const JobProcess&) const = default;
     static constexpr auto fields(auto field) {
         return std::tuple{
-            field("process", &JobProcess::process), field("parent", &JobProcess::parent),
-            field("rank", &JobProcess::rank),       field("isTask", &JobProcess::is_task),
-            field("step", &JobProcess::step),       field("program", &JobProcess::program),
-            field("threads", &JobProcess::threads), field("kernel", &JobProcess::kernel),
-            field("python", &JobProcess::python),   field("noPython", &JobProcess::no_python),
-            field("native", &JobProcess::native),   field("noNative", &JobProcess::no_native),
-            field("mpiBridge", &JobProcess::bridge)};
+            field("process", &JobProcess::process),  field("parent", &JobProcess::parent),
+            field("rank", &JobProcess::rank),        field("isTask", &JobProcess::is_task),
+            field("step", &JobProcess::step),        field("program", &JobProcess::program),
+            field("threads", &JobProcess::threads),  field("kernel", &JobProcess::kernel),
+            field("python", &JobProcess::python),    field("noPython", &JobProcess::no_python),
+            field("native", &JobProcess::native),    field("noNative", &JobProcess::no_native),
+            field("mpiBridge", &JobProcess::bridge), field("torch", &JobProcess::torch)};
     }
 };
 

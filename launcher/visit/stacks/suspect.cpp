@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "visit/stacks/bridges.hpp"
+#include "visit/stacks/torch_calls.hpp"
 
 namespace batchai::visit {
 
@@ -29,14 +30,14 @@ const StackGroup* group_of(const std::vector<StackGroup>& groups, const std::str
     return nullptr;
 }
 
-// A process that a rank has started may be the one that uses mpi_bridge.
-std::optional<Suspect> of_bridges(const std::vector<NodeStacks>& nodes,
-                                  const std::vector<StackGroup>& groups) {
-    const auto awaited = awaited_rank(nodes);
+// The rank that has this number for mpi_bridge or torch.distributed, as `number_of` says. A process
+// that a rank has started may be the one that uses these.
+std::optional<Suspect> of_number(std::optional<int> awaited, const std::vector<NodeStacks>& nodes,
+                                 const std::vector<StackGroup>& groups, const auto& number_of) {
     if (!awaited) return std::nullopt;
     for (const NodeStacks& node : nodes) {
         for (const JobProcess& process : node.processes) {
-            if (!process.bridge || process.bridge->rank != *awaited) continue;
+            if (number_of(process) != awaited) continue;
             const StackGroup* const group = group_of(groups, node.node, process.process);
             return Suspect{.rank = process.rank,
                            .node = node.node,
@@ -44,6 +45,13 @@ std::optional<Suspect> of_bridges(const std::vector<NodeStacks>& nodes,
         }
     }
     return std::nullopt;
+}
+
+std::optional<int> number_for_bridge(const JobProcess& process) {
+    return process.bridge ? std::optional(process.bridge->rank) : std::nullopt;
+}
+std::optional<int> number_for_torch(const JobProcess& process) {
+    return process.torch ? process.torch->rank : std::nullopt;
 }
 
 // Returns the members of `others` if nobody else can be to blame: they are on one node, and not all
@@ -104,9 +112,15 @@ std::optional<Suspect> of_groups(const std::vector<StackGroup>& groups) {
 
 std::optional<Suspect> suspect(const std::vector<NodeStacks>& nodes,
                                const std::vector<StackGroup>& groups) {
-    if (auto found = of_bridges(nodes, groups)) return found;
+    if (auto found = of_number(awaited_rank(nodes), nodes, groups, number_for_bridge)) return found;
+    if (auto found = of_number(rank_awaited_by_torch(nodes), nodes, groups, number_for_torch))
+        return found;
     if (auto found = of_communication(groups)) return found;
     return of_groups(groups);
+}
+
+std::string frameworks_text(const std::vector<NodeStacks>& nodes) {
+    return bridge_text(nodes) + torch_text(nodes);
 }
 
 std::string summary(const std::vector<StackGroup>& groups) {

@@ -16,10 +16,15 @@ struct Suspect {
     std::string where;
 };
 
-// Returns the rank for which the others wait, as mpi_bridge tells. Otherwise the ranks of one node
-// are returned if they are not in a call of mpi_bridge, Horovod, torch.distributed or mpi4py while
-// all others are, or if more than half of the ranks are at the same place and all but theirs are
-// there. Returns nothing if the stacks do not single anybody out.
+// Says, in lines, what mpi_bridge and torch.distributed tell of the operations that are open and of
+// the ranks that have not come to them. `nodes` has all nodes of the job. Empty if there is nothing
+// to say.
+[[nodiscard]] std::string frameworks_text(const std::vector<NodeStacks>& nodes);
+
+// Returns the rank for which the others wait, as mpi_bridge or torch.distributed tells. Otherwise
+// the ranks of one node are returned if they are not in a call of mpi_bridge, Horovod,
+// torch.distributed or mpi4py while all others are, or if more than half of the ranks are at the
+// same place and all but theirs are there. Returns nothing if the stacks do not single anybody out.
 [[nodiscard]] std::optional<Suspect> suspect(const std::vector<NodeStacks>& nodes,
                                              const std::vector<StackGroup>& groups);
 

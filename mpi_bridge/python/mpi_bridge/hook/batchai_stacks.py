@@ -32,6 +32,11 @@ _descriptor = -1
 _number = 0
 
 
+def is_armed() -> bool:
+    """Return whether this process can be asked."""
+    return _number != 0
+
+
 def arm() -> None:
     """Arm this process, once. Does nothing outside of Slurm's jobs, or if BATCHAI_STACKS is 0.
 
@@ -66,27 +71,33 @@ def _begin() -> None:
         pass
 
 
-def _memory_file() -> int:
+def memory_file(name: str) -> int:
+    """Return a new file in memory, which is closed on exec."""
     if hasattr(os, "memfd_create"):
-        return os.memfd_create(_NAME)
+        return os.memfd_create(name)
     # This Python was built for a C library older than 2.27, as those of conda are.
     import ctypes
 
     close_on_exec = 1
-    number = ctypes.CDLL(None, use_errno=True).memfd_create(_NAME.encode(), close_on_exec)
+    number = ctypes.CDLL(None, use_errno=True).memfd_create(name.encode(), close_on_exec)
     if number < 0:
         raise OSError(ctypes.get_errno(), "memfd_create")
     return number
 
 
+def out_of_the_way(low: int) -> int:
+    """Give a descriptor a higher number than those that programs count on."""
+    try:
+        high = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, _LEAST_DESCRIPTOR)
+    except OSError:  # the limit of descriptors is lower than that
+        return low
+    os.close(low)
+    return high
+
+
 def _open() -> None:
     global _descriptor
-    low = _memory_file()
-    try:
-        _descriptor = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, _LEAST_DESCRIPTOR)
-        os.close(low)
-    except OSError:  # the limit of descriptors is lower than that
-        _descriptor = low
+    _descriptor = out_of_the_way(memory_file(_NAME))
     fcntl.fcntl(_descriptor, fcntl.F_SETFL, os.O_APPEND)
     faulthandler.register(_number, file=_descriptor, all_threads=False, chain=False)
     head = f"{_NAME} 1 {os.getpid()} {_descriptor} {_number}\n"

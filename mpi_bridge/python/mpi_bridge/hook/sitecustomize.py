@@ -15,6 +15,10 @@ if sys.version_info >= (3, 8):  # noqa: UP036
         import batchai_stacks
 
         batchai_stacks.arm()
+        if batchai_stacks.is_armed():
+            import batchai_torch
+
+            batchai_torch.watch()
     except Exception:  # the program of the job has to start whatever happens here
         pass
 

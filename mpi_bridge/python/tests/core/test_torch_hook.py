@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `batchai job stacks` asks of a process that uses torch.distributed, without PyTorch.
+
+tests/torch/test_flight_recorder.py has the same with it.
+"""
+
+import subprocess
+import sys
+
+import pytest
+from asked import HOOK, ask, environment, files_of, thread_of
+
+sys.path.insert(0, str(HOOK))
+import batchai_torch_calls
+
+# As the recorder of NCCL's calls in PyTorch writes it, with times in nanoseconds.
+ENTRY = {
+    "record_id": 4,
+    "pg_id": 0,
+    "process_group": ["0", "default_pg"],
+    "collective_seq_id": 5,
+    "p2p_seq_id": 0,
+    "op_id": 5,
+    "profiling_name": "nccl:all_reduce",
+    "time_created_ns": 70_000_000_000,
+    "input_sizes": [[8, 4], []],
+    "input_dtypes": ["Float", "Long"],
+    "output_sizes": [[8, 4], []],
+    "output_dtypes": ["Float", "Long"],
+    "state": "started",
+    "time_discovered_started_ns": 71_000_000_000,
+    "time_discovered_completed_ns": 0,
+    "retired": False,
+    "timeout_ms": 600000,
+    "is_p2p": False,
+}
+KNOWN = {"0": ("default_pg", "cpu:gloo,cuda:nccl", [0, 1, 3]), "1": ("", "cpu:ucc", [0, 1])}
+
+
+def groups_of(backend, *entries):
+    record = {"version": "2.10", "entries": list(entries)}
+    return batchai_torch_calls._groups_of(backend, record, KNOWN, 100_000_000_000)
+
+
+def test_a_call_that_is_open_is_told():
+    (group,) = groups_of("nccl", {**ENTRY, "collective_seq_id": 4, "state": "completed"}, ENTRY)
+    call = {
+        "number": 5,
+        "pointToPoint": False,
+        "operation": "nccl:all_reduce",
+        "state": "started",
+        "input": "Float [8, 4], Long []",
+        "output": "Float [8, 4], Long []",
+        "seconds": 30,
+    }
+    assert group == {
+        "backend": "nccl",
+        "name": "0",
+        "description": "default_pg",
+        "ranks": [0, 1, 3],
+        "open": [call],
+        "last": call,
+    }
+
+
+def test_a_group_without_calls_is_told():
+    (group,) = groups_of("gloo")
+    assert (group["ranks"], group["open"], group["last"]) == ([0, 1, 3], [], None)
+    # PyTorch leaves the key out if there are no entries.
+    assert batchai_torch_calls._groups_of("gloo", {"version": "2.10"}, KNOWN, 0) == [group]
+
+
+def test_a_group_that_has_been_destroyed_is_not_told():
+    (group,) = groups_of("nccl", {**ENTRY, "process_group": ["7", "old"]})
+    assert (group["name"], group["last"]) == ("0", None)
+
+
+def test_what_has_ended_is_not_open():
+    retired = {**ENTRY, "state": "scheduled", "retired": True}
+    assert groups_of("gloo", retired)[0]["open"] == []
+    # NCCL gives up a call that has failed.
+    assert len(groups_of("nccl", retired)[0]["open"]) == 1
+    assert groups_of("nccl", {**ENTRY, "state": "completed"})[0]["open"] == []
+
+
+def test_messages_have_their_own_numbers():
+    message = {**ENTRY, "is_p2p": True, "p2p_seq_id": 2, "profiling_name": "nccl:recv 1<-0"}
+    (group,) = groups_of("nccl", ENTRY, message)
+    assert [call["number"] for call in group["open"]] == [5, 2]
+    assert group["last"]["number"] == 5
+
+
+def test_an_endless_queue_is_told_from_its_beginning():
+    queue = [{**ENTRY, "collective_seq_id": number} for number in range(1, 1001)]
+    (group,) = groups_of("nccl", *queue)
+    assert [call["number"] for call in group["open"]] == list(range(1, 9))
+    assert group["last"]["number"] == 1000
+
+
+@pytest.fixture
+def process():
+    """A Python that serves, and whose child does so, too."""
+    script = """
+import os, sys
+import batchai_torch
+batchai_torch._load().begin()
+batchai_torch._load().begin()
+child = os.fork()
+if child == 0:
+    batchai_torch._load().begin()
+    sys.stdin.read()
+    os._exit(0)
+print(child, flush=True)
+os.waitpid(child, 0)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", script],
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as parent:
+        yield parent.pid, int(parent.stdout.readline())
+        parent.stdin.close()
+        assert parent.wait(60) == 0
+
+
+def test_a_process_and_its_child_answer_for_themselves(process):
+    for number, pid in enumerate(process):
+        for again in range(2):
+            told = ask(pid, 10 * number + again + 1)
+            assert told["why"] == "KeyError: 'torch._C._distributed_c10d'"
+            assert (told["schema"], told["rank"], told["groups"]) == ("batchai-torch/v1", None, [])
+    assert len(files_of(process[0])) == 1
+
+
+def test_the_thread_takes_no_signals(process):
+    ask(process[0])  # it has begun
+    blocked = int(thread_of(process[0])["SigBlk"], 16)
+    for number in (1, 2, 10, 12, 15, 17, 63):
+        assert blocked >> (number - 1) & 1, number
