@@ -84,6 +84,26 @@ nothing_is_open() {
     run -0 batchai job wait --name collectives
 }
 
+# Breaks when Yama, which is not in this kernel, would keep us from the ranks: it asks for CAP_SYS_PTRACE over the
+# user namespace of the rank, as the kernel does for a process that is not to be looked into.
+@test "a job's user has over its ranks the right that Yama asks for" {
+    hangs closed 1 1 seize.py
+    local of_rank of_host
+    of_rank=$(as_root_on h1 pgrep -u alice -f "^$PYTHON $HOME_DIR/seize.py")
+    run -0 as_user_on h1 "$PYTHON" "$HOME_DIR/seize.py" "$of_rank"
+    echo "$output"
+    [[ $output == "traces it" ]]
+    # Over another process of the same user on the same host there is no such right.
+    as_user rm "$HOME_DIR/there-0"
+    as_user_on h1 env MARKS="$HOME_DIR" "$PYTHON" "$HOME_DIR/seize.py" 3>&- 4>&- &
+    wait_until 60 are_there 1
+    of_host=$(as_root_on h1 pgrep -u alice -f "^$PYTHON $HOME_DIR/seize.py" | grep -vx "$of_rank")
+    run -0 as_user_on h1 "$PYTHON" "$HOME_DIR/seize.py" "$of_host"
+    as_root_on h1 kill "$of_host"
+    wait
+    [[ $output == "Operation not permitted" ]]
+}
+
 # A rank says that it is there just before it stands still.
 ways_are_told() {
     output=$(batchai job stacks ways --threads) || return

@@ -110,8 +110,11 @@ class Grouping {
                     joined(joined(std::move(where), state_text(main)), sleeping_threads(process));
             else if (!thread.name.empty())
                 where += fmt::format(" (thread {})", thread.name);
-            group_for(node, process, thread.main ? role : StackRole::thread, std::move(where),
-                      thread.frames, native_frames(process, thread.id));
+            StackGroup& group =
+                group_for(node, process, thread.main ? role : StackRole::thread, std::move(where),
+                          thread.frames, native_frames(process, thread.id));
+            if (thread.main && group.native.empty() && group.no_native.empty())
+                group.no_native = process.no_native;
         }
         add_other_threads(node, process);
     }
@@ -274,6 +277,8 @@ std::string stacks_text(const std::vector<StackGroup>& groups) {
     for (const StackGroup& group : groups) {
         if (!text.empty()) text += '\n';
         text += headline(group) + '\n';
+        if (group.native.empty() && !group.no_native.empty())
+            text += fmt::format("    no stack of C, because {}\n", group.no_native);
         for (const auto* const frames : {&group.native, &group.frames}) {
             for (const StackFrame& frame : *frames)
                 text += line_of(frame);

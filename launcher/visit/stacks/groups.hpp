@@ -46,6 +46,7 @@ struct StackGroup {
     std::vector<StackFrame> frames;
     // In C and C++, of its first member: others may be at other places of the same call.
     std::vector<StackFrame> native;
+    std::string no_native;  // why there are none of its first member, if they were asked for
     // Of the member that has been in uninterruptible sleep for longest; none: nobody is.
     std::optional<int> asleep;  // seconds
     // Where its members are is told by the kernel only, although others tell more.
@@ -54,10 +55,10 @@ struct StackGroup {
 
     static constexpr auto fields(auto field) {
         return std::tuple{
-            field("role", &StackGroup::role),       field("step", &StackGroup::step),
-            field("members", &StackGroup::members), field("where", &StackGroup::where),
-            field("frames", &StackGroup::frames),   field("native", &StackGroup::native),
-            field("asleep", &StackGroup::asleep)};
+            field("role", &StackGroup::role),          field("step", &StackGroup::step),
+            field("members", &StackGroup::members),    field("where", &StackGroup::where),
+            field("frames", &StackGroup::frames),      field("native", &StackGroup::native),
+            field("noNative", &StackGroup::no_native), field("asleep", &StackGroup::asleep)};
     }
 };
 

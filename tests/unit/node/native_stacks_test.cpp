@@ -15,12 +15,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.hpp"
 #include "node/stacks/kernel_threads.hpp"
 #include "node/stacks/native/function_names.hpp"
+#include "node/stacks/native/permission.hpp"
 
 // Seen from elsewhere, so that they keep their names.
 [[gnu::noinline]] void wait_in_a_test(const std::function<void()>& is_ready) {
@@ -139,6 +141,26 @@ TEST(NativeStacks, LeaveAStoppedProcessAlone) {
     EXPECT_EQ(answers[child.id()].why, "it cannot be stopped now");
     EXPECT_THAT(child.status(), HasSubstr("State:\tT (stopped)"));
     EXPECT_THAT(child.status(), HasSubstr("TracerPid:\t0\n"));
+}
+
+// Breaks when who is in the way is not told.
+TEST(NativeStacks, AreMissingWhereADebuggerIs) {
+    const OtherProcess child([] {
+        if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(1);
+        wait_in_a_test(OtherProcess::is_ready);
+    });
+    auto answers = native_stacks({{child.id(), {child.id()}}}, longest);
+    EXPECT_EQ(answers[child.id()].why,
+              fmt::format("process {}, such as a debugger, traces it", getpid()));
+}
+
+TEST(NativeStacks, AreMissingWhereYamaForbidsThem) {
+    using batchai::node::reason_of_refusal;
+    EXPECT_EQ(reason_of_refusal("3", 0),
+              "nobody may trace processes there (kernel.yama.ptrace_scope is 3)");
+    EXPECT_THAT(reason_of_refusal("1", 0), HasSubstr("ptrace_scope is 1 there, and it is not in"));
+    EXPECT_THAT(reason_of_refusal("0", 0), HasSubstr("a security module of the node"));
+    EXPECT_THAT(reason_of_refusal("", 0), HasSubstr("PR_SET_DUMPABLE"));
 }
 
 // Breaks when a signal that comes while the thread is stopped is lost.

@@ -155,6 +155,20 @@ TEST(StackGroups, SaysTheKernelsViewOfAProgramThatTellsNoFunctions) {
                 HasSubstr("pipe_read; no stacks of C, because there is no libdw\n"));
 }
 
+// Breaks when somebody asks for stacks of C beside those of Python, and is not told why none came.
+TEST(StackGroups, SaysWhyAStackOfCIsMissingBesideThatOfPython) {
+    JobProcess python = rank(0, in_load);
+    EXPECT_THAT(text_of({{"n1", {python}}}), Not(HasSubstr("no stack")));
+    python.no_native = "there is no libdw";
+    EXPECT_THAT(
+        text_of({{"n1", {python}}}),
+        HasSubstr("load()\n    no stack of C, because there is no libdw\n    /home/alice/"));
+    JobProcess other = rank(1, in_load);
+    other.python[0].id = other.process;
+    other.native = {{.id = other.process, .name = {}, .main = true, .frames = in_load}};
+    EXPECT_THAT(text_of({{"n1", {python, other}}}), Not(HasSubstr("no stack")));
+}
+
 TEST(StackGroups, SaysForHowLongTheyHaveBeenAsleep) {
     std::vector<NodeStacks> nodes{{"n1", {rank(0, {}, "D"), rank(1, {}, "D")}}};
     for (JobProcess& process : nodes[0].processes)

@@ -15,6 +15,7 @@
 #include "base/process.hpp"
 #include "base/record.hpp"
 #include "base/text.hpp"
+#include "node/stacks/native/permission.hpp"
 #include "node/stacks/native/stack_walker.hpp"
 
 namespace batchai::node {
@@ -67,7 +68,7 @@ struct CopiedThread {
 std::vector<CopiedThread> copies_of(const NativeQuestion& question, std::size_t& room) {
     const base::FileDescriptor memory(
         open(fmt::format("/proc/{}/mem", question.process).c_str(), O_RDONLY | O_CLOEXEC));
-    const std::string why_not = memory.valid() ? std::string() : why_not_allowed();
+    const std::string why_not = memory.valid() ? std::string() : why_not_allowed(question.process);
     std::vector<CopiedThread> copies;
     for (const pid_t thread : question.threads) {
         base::Result<ThreadCopy> copy = base::fail(why_not);

@@ -19,6 +19,7 @@
 #include "base/beneath.hpp"
 #include "base/utf8.hpp"
 #include "node/stacks/native/function_names.hpp"
+#include "node/stacks/native/permission.hpp"
 
 namespace batchai::node {
 
@@ -136,7 +137,7 @@ base::Result<StackWalker> StackWalker::open(const libdw::Functions& functions, p
     known->functions = &functions;
     const std::string place = fmt::format("/proc/{}/", process);
     known->root.reset(::open((place + "root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (!known->root.valid()) return base::fail(why_not_allowed());
+    if (!known->root.valid()) return base::fail(why_not_allowed(process));
     std::error_code error;
     known->program = std::filesystem::read_symlink(place + "exe", error).string();
     Callbacks::opening = known.get();

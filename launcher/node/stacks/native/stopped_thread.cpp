@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "node/stacks/native/stopped_thread.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <string_view>
-#include <system_error>
 #include <thread>
 
 #include <elf.h>
-#include <fmt/format.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/user.h>
@@ -17,6 +15,7 @@
 #include <unistd.h>
 
 #include "mpi_bridge/core/process_stat.hpp"
+#include "node/stacks/native/permission.hpp"
 
 namespace batchai::node {
 
@@ -73,9 +72,10 @@ base::Result<void> expect_to_stop(pid_t thread) {
 
 base::Result<void> ask_to_stop(pid_t thread) {
     TRY(expect_to_stop(thread));
-    if (ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) != 0) return base::fail(why_not_allowed());
+    if (ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) != 0)
+        return base::fail(why_not_allowed(thread));
     if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0)
-        return base::fail(why_not_allowed());
+        return base::fail(why_not_allowed(thread));
     return {};
 }
 
@@ -110,7 +110,7 @@ base::Result<ThreadRegisters> registers_of(pid_t thread) {
     user_regs_struct kernels{};
     iovec place{.iov_base = &kernels, .iov_len = sizeof kernels};
     if (ptrace(PTRACE_GETREGSET, thread, NT_PRSTATUS, &place) != 0)
-        return base::fail(why_not_allowed());
+        return base::fail(why_not_allowed(thread));
     if (place.iov_len != sizeof kernels) return base::fail("it is no program of 64 bits");
     ThreadRegisters out;
 #if defined(__aarch64__)
@@ -150,13 +150,6 @@ void wait_for_late_threads() {
         let_go_of_late_threads();
         std::this_thread::sleep_for(between_looks);
     }
-}
-
-std::string why_not_allowed() {
-    if (errno == ENOENT || errno == ESRCH) return "it has ended";
-    if (errno == EPERM || errno == EACCES)
-        return "the kernel does not allow it (kernel.yama.ptrace_scope, or a debugger is there)";
-    return std::generic_category().message(errno);
 }
 
 base::Result<ThreadCopy> copy_thread(pid_t thread, int memory) {

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include <sys/types.h>
@@ -42,8 +41,5 @@ struct ThreadCopy {
 // Waits some tenths of a second for those that have been asked to stop and have not yet, and lets
 // them go on.
 void wait_for_late_threads();
-
-// Returns why the kernel does not let us look into a process, by errno.
-[[nodiscard]] std::string why_not_allowed();
 
 }  // namespace batchai::node
