@@ -2,15 +2,19 @@
 // Stacks of C of children of the test. stacks.bats has a program of MPI.
 #include "node/stacks/native/native_stacks.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <cstdint>
+#include <cstring>
 #include <functional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,9 +24,11 @@
 #include <unistd.h>
 
 #include "base/file.hpp"
+#include "base/text.hpp"
 #include "node/stacks/kernel_threads.hpp"
 #include "node/stacks/native/function_names.hpp"
 #include "node/stacks/native/permission.hpp"
+#include "node/stacks/native/stack_walker.hpp"
 
 // Seen from elsewhere, so that they keep their names.
 [[gnu::noinline]] void wait_in_a_test(const std::function<void()>& is_ready) {
@@ -141,6 +147,52 @@ TEST(NativeStacks, LeaveAStoppedProcessAlone) {
     EXPECT_EQ(answers[child.id()].why, "it cannot be stopped now");
     EXPECT_THAT(child.status(), HasSubstr("State:\tT (stopped)"));
     EXPECT_THAT(child.status(), HasSubstr("TracerPid:\t0\n"));
+}
+
+// Whether an address is in code of the process.
+bool is_code(pid_t process, std::uint64_t address) {
+    const auto maps = batchai::base::read_file(fmt::format("/proc/{}/maps", process)).value_or("");
+    for (const std::string_view line : batchai::base::split(maps, '\n')) {
+        const auto words = batchai::base::split(line, ' ');
+        if (words.size() < 2 || words[1] != "r-xp") continue;
+        const auto ends = batchai::base::split(words[0], '-');
+        const auto begin = batchai::base::number_in<std::uint64_t>(ends.at(0), 16);
+        const auto end = batchai::base::number_in<std::uint64_t>(ends.at(1), 16);
+        if (begin && end && *begin <= address && address < *end) return true;
+    }
+    return false;
+}
+
+// Breaks when a return address is taken with the signature that aarch64 puts into it. Here the test
+// does that.
+TEST(NativeStacks, AreWalkedWithoutSignatures) {
+    const OtherProcess child([] { wait_in_a_test(OtherProcess::is_ready); });
+    const batchai::base::FileDescriptor memory(
+        open(fmt::format("/proc/{}/mem", child.id()).c_str(), O_RDONLY | O_CLOEXEC));
+    auto copy = batchai::node::copy_thread(child.id(), memory.get());
+    ASSERT_TRUE(copy);
+    copy->signature_bits = 0x007F'0000'0000'0000;
+    const std::uint64_t signature = 0x002A'0000'0000'0000;
+    int signed_words = 0;
+    const std::size_t before_word = (8 - copy->stack_begin % 8) % 8;
+    for (std::size_t at = before_word; at + 8 <= std::min<std::size_t>(copy->stack.size(), 4096);
+         at += 8) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, copy->stack.data() + at, sizeof word);
+        if (!is_code(child.id(), word)) continue;
+        word |= signature;
+        std::memcpy(copy->stack.data() + at, &word, sizeof word);
+        ++signed_words;
+    }
+    EXPECT_GT(signed_words, 2);
+    const auto functions = batchai::node::libdw::load();
+    ASSERT_TRUE(functions);
+    auto walker = batchai::node::StackWalker::open(*functions, child.id());
+    ASSERT_TRUE(walker);
+    const auto frames = walker->frames_of(child.id(), *copy);
+    ASSERT_TRUE(frames);
+    EXPECT_THAT(*frames, has_function("wait_in_a_test"));
+    EXPECT_THAT(*frames, has_function("main"));
 }
 
 // Breaks when who is in the way is not told.

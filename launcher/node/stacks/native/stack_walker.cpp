@@ -93,11 +93,23 @@ struct StackWalker::Callbacks {
         const std::uint64_t offset = address - copy.stack_begin;
         if (offset > copy.stack.size() || copy.stack.size() - offset < sizeof *into) return false;
         std::memcpy(into, copy.stack.data() + offset, sizeof *into);
+        *into = without_signature(*static_cast<const Process*>(process), *into);
         return true;
+    }
+    // Older releases of libdw take a signed return address as it is, and end there. What only looks
+    // like one stays as it is.
+    static libdw::Word without_signature(const Process& process, libdw::Word word) {
+        const libdw::Word address = word & ~process.thread->signature_bits;
+        if (address == word || process.functions->module_at(process.session, address) == nullptr)
+            return word;
+        return address;
     }
     static bool set_registers(libdw::Thread* thread, void* of_process) {
         const auto& process = *static_cast<const Process*>(of_process);
-        const ThreadRegisters& registers = process.thread->registers;
+        ThreadRegisters registers = process.thread->registers;
+        // A function that has just begun, or is about to end, has its return address in one.
+        for (std::uint64_t& value : registers.values)
+            value = without_signature(process, value);
         process.functions->thread_program_counter(thread, registers.program_counter);
         return process.functions->thread_registers(
             thread, 0, static_cast<unsigned int>(registers.values.size()), registers.values.data());
@@ -143,6 +155,7 @@ base::Result<StackWalker> StackWalker::open(const libdw::Functions& functions, p
     Callbacks::opening = known.get();
     libdw::Session* const session = functions.begin(&Callbacks::files);
     if (session == nullptr) return base::fail("libdw cannot be used");
+    known->session = session;
     StackWalker walker(std::move(known), session);
     if (functions.report(session, process) != 0 ||
         functions.report_end(session, nullptr, nullptr) != 0 ||

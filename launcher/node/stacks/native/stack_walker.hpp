@@ -41,6 +41,7 @@ class StackWalker {
         std::string program;                 // its path there
         const ThreadCopy* thread = nullptr;  // that is walked
         const libdw::Functions* functions = nullptr;
+        libdw::Session* session = nullptr;
     };
     struct Callbacks;
 

@@ -2,6 +2,7 @@
 #include "node/stacks/native/stopped_thread.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -106,6 +107,21 @@ base::Result<void> stop(pid_t thread) {
     }
 }
 
+// Returns the bits of a return address that its signature may be in; none where nothing is signed.
+std::uint64_t signature_bits_of(pid_t thread) {
+#if defined(__aarch64__)
+    // Of addresses of data, and of instructions.
+    std::array<std::uint64_t, 2> masks{};
+    iovec place{.iov_base = masks.data(), .iov_len = sizeof masks};
+    if (ptrace(PTRACE_GETREGSET, thread, NT_ARM_PAC_MASK, &place) == 0 &&
+        place.iov_len == sizeof masks)
+        return masks[1];
+#else
+    static_cast<void>(thread);
+#endif
+    return 0;
+}
+
 base::Result<ThreadRegisters> registers_of(pid_t thread) {
     user_regs_struct kernels{};
     iovec place{.iov_base = &kernels, .iov_len = sizeof kernels};
@@ -158,6 +174,7 @@ base::Result<ThreadCopy> copy_thread(pid_t thread, int memory) {
     auto registers = registers_of(thread);
     if (registers) {
         copy.registers = *registers;
+        copy.signature_bits = signature_bits_of(thread);
         copy.stack_begin = registers->stack_pointer - std::min(registers->stack_pointer, red_zone);
         copy.stack = bytes_at(memory, copy.stack_begin);
     }

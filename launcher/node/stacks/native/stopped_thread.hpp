@@ -27,6 +27,8 @@ struct ThreadRegisters {
 // What a thread needs to have its stack walked while it runs on.
 struct ThreadCopy {
     ThreadRegisters registers;
+    // Where aarch64 signs a return address, which is not an address then; see without_signature().
+    std::uint64_t signature_bits = 0;
     std::uint64_t stack_begin = 0;
     std::vector<std::byte> stack;  // from that address on
 };
