@@ -9,7 +9,10 @@ load stuck
 
 setup() { make_home "stacks-$BATS_TEST_NUMBER"; }
 
-teardown() { end_hanging_jobs; }
+teardown() {
+    as_root_on h1 sh -c 'pkill -u bob -f ras-of-bob; rm -rf /tmp/ras-of-bob'
+    end_hanging_jobs
+}
 
 no_step_of_stacks() { prints_nothing lines_like batchai-stacks as_user squeue -h -s -o %j; }
 
@@ -82,6 +85,29 @@ nothing_is_open() {
     [[ $output == '[{"rank":0,"open":[2]},{"rank":1,"open":[2]},{"rank":2,"open":[]},{"rank":3,"open":[2]}]' ]]
     as_user touch "$HOME_DIR/go"
     run -0 batchai job wait --name collectives
+}
+
+# Breaks when something is sent to another user's process that has NCCL's port, or its word is taken.
+@test "NCCL is asked by the port of its RAS, and only if that is a process of the job" {
+    hangs ras 1 1 ras.py '{"environmentVariables": [{"name": "NAME", "value": "alice"},
+        {"name": "MARKS", "value": "'"$HOME_DIR"'"}]}'
+    run -0 --separate-stderr batchai job stacks ras
+    echo "$output"
+    [[ $output == *$'\n\nNCCL, asked on h1:\n    NCCL as alice has it\n\n    Communicators... OK' ]]
+    cancel_jobs
+    wait_until 60 nothing_is_queued
+    # Bob is there first.
+    as_root_on h1 install -d -o bob /tmp/ras-of-bob
+    as_root_on h1 install -m 644 /dev/stdin /tmp/ras-of-bob/ras.py < "$SOURCE/tests/integration/stacks/ras.py"
+    "$(program_of_exec)" --user bob --host h1 -- env NAME=bob MARKS=/tmp/ras-of-bob "$PYTHON" /tmp/ras-of-bob/ras.py \
+        3>&- 4>&- &
+    wait_until 60 as_root_on h1 test -e /tmp/ras-of-bob/there-bob
+    as_user rm "$HOME_DIR/there-alice"
+    hangs still 1 1 ways.py
+    run -0 --separate-stderr batchai job stacks still
+    echo "$output"
+    [[ $output == *"rank 0 on h1: "* && $output != *NCCL* ]]
+    run -1 as_root_on h1 test -e /tmp/ras-of-bob/called-bob
 }
 
 # Breaks when Yama, which is not in this kernel, would keep us from the ranks: it asks for CAP_SYS_PTRACE over the

@@ -15,6 +15,7 @@
 #include "cli/verbs/named_job.hpp"
 #include "visit/stacks.hpp"
 #include "visit/stacks/groups.hpp"
+#include "visit/stacks/nccl_text.hpp"
 #include "visit/stacks/suspect.hpp"
 #include "visit/visit.hpp"
 
@@ -87,8 +88,9 @@ Answer job_stacks(const JobStacksOptions& options) {
         return Outcome{.exit_code = code};
     }
     const std::string text = fmt::format(
-        "{}  {}  Slurm job {}\n\n{}{}", base::to_iso8601_seconds(time), running.job.key.job,
-        running.slurm_id, frameworks_text(running, *found, options), visit::stacks_text(groups));
+        "{}  {}  Slurm job {}\n\n{}{}{}", base::to_iso8601_seconds(time), running.job.key.job,
+        running.slurm_id, frameworks_text(running, *found, options), visit::stacks_text(groups),
+        options.rank ? std::string() : visit::nccl_text(found->nodes));
     return Outcome{.exit_code = print_bytes(text) ? code : 1};
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <map>
 #include <thread>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "node/stacks/job_processes.hpp"
 #include "node/stacks/kernel_threads.hpp"
 #include "node/stacks/native/native_stacks.hpp"
+#include "node/stacks/nccl_ras.hpp"
 #include "node/stacks/proc_text.hpp"
 #include "node/stacks/torch_question.hpp"
 #include "node/usage/processes.hpp"
@@ -30,6 +32,8 @@ constexpr std::chrono::milliseconds longest_for_all_threads{5000};
 // Each thread takes some milliseconds, and the first one of a large program some tenths of a
 // second.
 constexpr std::chrono::milliseconds longest_for_native_stacks{6000};
+// NCCL waits for its threads on other hosts, which may have died.
+constexpr std::chrono::milliseconds longest_for_nccl{4000};
 // A wait that lasts as long is not one of those that a job makes in each step.
 constexpr std::chrono::milliseconds between_bridge_looks{200};
 
@@ -108,6 +112,12 @@ void add_native_stacks(const StacksQuestion& question, SeenProcesses& processes)
     }
 }
 
+// NCCL knows of all hosts, and each question goes to all of them: one node asks.
+std::vector<std::string> nccl_lines(bool has_first_rank, const std::vector<pid_t>& processes) {
+    if (!has_first_rank) return {};
+    return nccl_status(processes, port_of_ras(processes), longest_for_nccl);
+}
+
 }  // namespace
 
 visit::NodeStacks look_at_stacks(const StacksQuestion& question) {
@@ -123,8 +133,12 @@ visit::NodeStacks look_at_stacks(const StacksQuestion& question) {
         numbers.push_back(number);
     }
     const auto longest = question.all_threads ? longest_for_all_threads : longest_for_main_threads;
-    // Their threads answer while the main threads are asked for their stacks.
+    // These answer while the main threads are asked for their stacks.
     TorchQuestion torch(numbers);
+    const bool has_first_rank = std::any_of(
+        found.begin(), found.end(), [](const auto& one) { return one.second.process.rank == 0; });
+    auto nccl = std::async(std::launch::async,
+                           [=, &numbers] { return nccl_lines(has_first_rank, numbers); });
     for (auto& [number, answer] : ask_for_python_stacks(questions, longest))
         take_python(found[number].process, std::move(answer));
     for (auto& [number, state] : torch.answers(began + longest))
@@ -132,8 +146,10 @@ visit::NodeStacks look_at_stacks(const StacksQuestion& question) {
     look_again(bridges, began, found);
     leave_out_waiting_shells(found);
     mark_tasks(found);
+    // It forks, which a process does better while it has one thread.
+    auto nccl_said = nccl.get();
     add_native_stacks(question, found);
-    visit::NodeStacks answer{.node = node_name(), .processes = {}};
+    visit::NodeStacks answer{.node = node_name(), .processes = {}, .nccl = std::move(nccl_said)};
     for (auto& [number, seen] : found)
         answer.processes.push_back(std::move(seen.process));
     std::stable_sort(answer.processes.begin(), answer.processes.end(),

@@ -12,6 +12,7 @@
 #include "record/start_notes.hpp"
 #include "run/srun/srun_arguments.hpp"
 #include "visit/stacks/groups.hpp"
+#include "visit/stacks/nccl_text.hpp"
 #include "visit/stacks/suspect.hpp"
 
 namespace batchai::run {
@@ -49,7 +50,7 @@ Whereabouts whereabouts(const StacksFound& found, bool has_servers) {
     // Where the ranks of some nodes only are known, nobody can say which ones have not come.
     if (found.missing.empty()) place.text += visit::frameworks_text(found.nodes);
     if (!place.text.empty()) place.text += '\n';
-    place.text += visit::stacks_text(groups);
+    place.text += visit::stacks_text(groups) + visit::nccl_text(found.nodes);
     // The stacks do not tell parameter servers from ranks.
     if (has_servers) return place;
     if (found.missing.empty()) place.suspect = visit::suspect(found.nodes, groups);

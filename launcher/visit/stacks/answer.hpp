@@ -144,11 +144,14 @@ struct StacksWanted {
 struct NodeStacks {
     std::string node;
     std::vector<JobProcess> processes;  // by rank, then by number
+    // What NCCL says of its communicators on all nodes, in lines; only from the node of rank 0.
+    std::vector<std::string> nccl;
 
     bool operator==(const NodeStacks&) const = default;
     static constexpr auto fields(auto field) {
         return std::tuple{field("node", &NodeStacks::node),
-                          field("processes", &NodeStacks::processes)};
+                          field("processes", &NodeStacks::processes),
+                          field("nccl", &NodeStacks::nccl)};
     }
 };
 

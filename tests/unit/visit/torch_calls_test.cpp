@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "visit/stacks/nccl_text.hpp"
 #include "visit/stacks/suspect.hpp"
 
 namespace batchai::visit {
@@ -167,6 +168,12 @@ TEST(TorchCalls, SayWhoDoesNotTell) {
     silent.torch = {.why = "it does not answer", .rank = {}, .groups = {}};
     EXPECT_EQ(torch_text(on_nodes({rank(0, {}), silent})),
               "torch.distributed: rank 1 tells nothing of its calls, because it does not answer\n");
+}
+
+TEST(NcclText, IsOfTheNodeThatWasAsked) {
+    EXPECT_EQ(nccl_text({{"n1", {}}}), "");
+    EXPECT_EQ(nccl_text({{"n1", {}}, {"n2", {}, {"Job summary", "", "  Nodes"}}}),
+              "\nNCCL, asked on n2:\n    Job summary\n\n      Nodes\n");
 }
 
 }  // namespace
