@@ -107,7 +107,7 @@ PERL
 echo outer $RANK/$WORLD_SIZE $MASTER_ADDR $MASTER_PORT
 srun --overlap -n2 -N2 bash -c 'echo inner $RANK/$WORLD_SIZE $MASTER_PORT'
 SCRIPT
-    with_site sbatch --wait --output="$share/torch.txt" --job-json="$share/job.json" --wrap \
+    with_site sbatch --wait -w "h[1-2]" --output="$share/torch.txt" --job-json="$share/job.json" --wrap \
         "MASTER_PORT=5 srun --overlap -n1 -N1 $share/outer.sh"
     out=$(as_user cat "$share/torch.txt")
     echo "$out"
@@ -185,7 +185,8 @@ SH
 # Breaks when an inner srun is resized to the whole file.
 @test "srun inside the allocation keeps the size that the user asks for" {
     job 2
-    run with_site salloc --job-json="$share/job.json" srun -N1 -n1 --job-json="$share/job.json" hostname
+    run with_site salloc --job-json="$share/job.json" srun -N1 -n1 --job-json="$share/job.json" \
+        printenv SLURMD_NODENAME
     echo "$output"
     [[ $status -eq 0 ]]
     [[ $(grep -cE '^h[0-9]$' <<< "$output") -eq 1 ]]
