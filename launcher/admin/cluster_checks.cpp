@@ -206,16 +206,19 @@ Judgement task_prolog(const ClusterFacts& facts) {
     const auto between = [&](const Release& first, const Release& last) {
         return version && *version >= first && *version <= last;
     };
-    const bool broken = between({24, 11, 0}, {24, 11, 6}) || between({25, 5, 0}, {25, 5, 1});
-    return {.severity = broken ? Severity::error : Severity::warning,
-            .found = fmt::format(
-                "TaskProlog is {}; in jobs with a container Slurm looks for it in "
-                "the container{}",
-                program,
-                broken ? fmt::format(", and Slurm {} cannot run it there", *facts.version)
-                       : std::string()),
-            .remedy = fmt::format("add \"{}:ro\" to container_binds in site.lua{}", program,
-                                  broken ? ", and use 24.11.7, 25.05.2 or newer" : "")};
+    if (between({24, 11, 0}, {24, 11, 6}) || between({25, 5, 0}, {25, 5, 1}))
+        return {.severity = Severity::error,
+                .found = fmt::format("TaskProlog is {}; in jobs with a container Slurm runs it in "
+                                     "the container, and Slurm {} cannot run it there",
+                                     program, *facts.version),
+                .remedy = "use Slurm 24.11.7, 25.05.2 or newer"};
+    return {.severity = Severity::info,
+            .found = fmt::format("TaskProlog is {}; jobs with a container run it in the container, "
+                                 "where what it calls may be missing",
+                                 program),
+            .remedy =
+                "name what it calls, its interpreter included, in container_binds of site.lua "
+                "if an image lacks it"};
 }
 
 Judgement requeue(const ClusterFacts& facts) {
@@ -379,8 +382,8 @@ constexpr std::array<Check<ClusterFacts>, 18> cluster_table{{
      "site.lua, which is /tmp unless site.lua says otherwise.",
      private_tmp},
     {"slurm.taskprolog", "whether there is a TaskProlog",
-     "Slurm runs it after the task has joined its container, so that its path is one inside the "
-     "container.",
+     "Slurm runs it after the task has joined its container, which therefore has it. What it calls "
+     "is that of the image.",
      task_prolog},
     {"slurm.requeue", "whether Slurm requeues jobs, and how soon they start again",
      "Batch AI starts a job again after a node has failed. Slurm does so only if it may, and not "

@@ -56,11 +56,7 @@ base::Result<std::set<std::string>> all_partitions(const slurm::Client& client) 
 }  // namespace
 
 std::string ClusterFacts::configured(std::string_view key) const {
-    if (!configuration) return {};
-    const auto found = configuration->find(key);
-    if (found == configuration->end() || found->second == "(null)" || found->second == "none")
-        return {};
-    return found->second;
+    return configuration ? slurm::configured(*configuration, key) : std::string();
 }
 
 bool ClusterFacts::keeps_comments() const {

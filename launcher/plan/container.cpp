@@ -99,8 +99,13 @@ std::string with_user(std::string path, const std::string& user) {
     return path;
 }
 
-std::vector<HostBind> site_binds(const site::Site& site, const std::string& user) {
+// The task prolog comes first, so that the site's own binds can replace it. Without it, Slurm ends
+// each task.
+std::vector<HostBind> site_binds(const site::Site& site, const std::string& user,
+                                 const std::string& task_prolog) {
     std::vector<HostBind> binds;
+    if (task_prolog.starts_with('/'))
+        binds.push_back({task_prolog, task_prolog, /*read_only=*/true, /*optional=*/true});
     for (const site::ContainerBind& bind : site.container_binds)
         binds.push_back({with_user(bind.source, user), with_user(bind.target, user), bind.read_only,
                          bind.optional});
@@ -177,7 +182,8 @@ void plan_container(Planning& planning) {
     container.image = settings->image;
     if (settings->shm_size) container.shm_bytes = memory_bytes(*settings->shm_size);
     if (!planning.site.image_entrypoint) container.entrypoint.clear();
-    container.binds = site_binds(planning.site, planning.inputs.user_name);
+    container.binds =
+        site_binds(planning.site, planning.inputs.user_name, planning.inputs.task_prolog);
     container.inject = planning.site.inject_mpi_bridge;
 }
 

@@ -59,6 +59,9 @@ struct Inputs {
     // What the registry says about the image of containerSettings, and where the image's root will
     // be. Absent if the registry was not asked. The plan can then be shown, but not run.
     std::optional<image::FrozenImage> image;
+    // The program that Slurm runs before each task, after the task has joined its container. Empty
+    // if there is none, or Slurm was not asked. The plan can then be shown, but not run.
+    std::string task_prolog;
     // Further variables that paths and the values of environmentVariables may refer to ("PATH" in
     // "/opt/bin:$PATH"): the submitter's environment, which sbatch passes on to the job. Only
     // values that are referred to get into the plan. For a job in a container the image's variables

@@ -68,6 +68,9 @@ using Jobs = std::map<std::string, JobStatus>;
 // Slurm's configuration: keys and values as `scontrol show config` prints them.
 using Configuration = std::map<std::string, std::string, std::less<>>;
 
+// The value of a key; empty if Slurm has none.
+[[nodiscard]] std::string configured(const Configuration& configuration, std::string_view key);
+
 // What a node's power state is to become. A node with jobs powers down when they have ended, and
 // takes no others until then.
 // `usable` lets a node that is drained take jobs again.

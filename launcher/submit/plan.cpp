@@ -49,6 +49,7 @@ plan::Inputs input_of(const Submission& submission) {
     input.login_environment = login_environment();
     input.slurm = submission.slurm_choices;
     if (submission.image) input.image = submission.image->frozen;
+    input.task_prolog = submission.task_prolog;
     return input;
 }
 

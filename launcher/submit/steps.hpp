@@ -30,6 +30,9 @@ void parse_text(Submission& submission, JobText text);
 // said after the planner's faults.
 [[nodiscard]] base::Result<void> resolve_image(Submission& submission);
 
+// Asks Slurm for the program that it will run before each task of a job with a container.
+[[nodiscard]] base::Result<void> ask_for_task_prolog(Submission& submission);
+
 // Calls the planner, once.
 [[nodiscard]] base::Result<void> make_plan(Submission& submission);
 

@@ -37,6 +37,7 @@ constexpr std::array steps{
     Step{&find_cluster, Changes::nothing, Goal::checked},
     Step{&read_secrets, Changes::nothing, Goal::checked},
     Step{&resolve_image, Changes::nothing, Goal::checked},
+    Step{&ask_for_task_prolog, Changes::nothing, Goal::frozen},
     Step{&make_plan, Changes::nothing, Goal::checked},
     Step{&freeze, Changes::nothing, Goal::checked},
     Step{&reserve, Changes::something, Goal::frozen},

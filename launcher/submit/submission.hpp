@@ -33,6 +33,7 @@
 //   cluster.cpp        finds the cluster
 //   local_secrets.cpp  reads what "fromEnv" and "fromFile" name
 //   image.cpp          asks for the image, and imports it
+//   task_prolog.cpp    asks Slurm what it will run in the container
 //   plan.cpp           plans the job
 //   freeze.cpp         lists the snapshot, and gives the plan its text and digest
 //   reserve.cpp        makes the job's directory and writes what the job needs into it
@@ -104,6 +105,7 @@ struct Submission {
     std::vector<std::string> secret_variables = {};
     std::optional<image::Resolved> image = {};
     std::optional<base::Error> no_image = {};  // why the image that was asked for is not there
+    std::string task_prolog = {};              // see plan::Inputs
     std::optional<plan::Plan> plan = {};
     std::vector<plan::Variable> mount_secrets = {};  // see plan::Made
     std::optional<plan::Sweep> sweep = {};

@@ -289,6 +289,16 @@ SCRIPT
     wait_until_clean h1
 }
 
+# Breaks when Slurm does not find the site's prolog of tasks in a container, and ends each task for it.
+@test "the site's prolog of tasks runs in the container" {
+    as_user scontrol show config | grep -q '^TaskProlog *= */etc/site/task_prolog$' ||
+        skip "this cluster has none (minicluster up --with prolog)"
+    job 1 "$share/image.sqsh"
+    run step sh -c 'echo "$SITE_TASK_PROLOG in $(cat /etc/made-for)"'
+    echo "$output"
+    [[ $status -eq 0 && $output == *"1 in made for the test"* ]]
+}
+
 # Breaks when a device comes without its file, or a file that is wrong goes unnoticed.
 @test "CDI files bring devices, mounts and variables" {
     job 1 "$share/image.sqsh"

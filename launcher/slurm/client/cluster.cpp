@@ -84,6 +84,13 @@ Result<std::string> Client::version() const {
     return std::string(text.substr(blank + 1));
 }
 
+std::string configured(const Configuration& configuration, std::string_view key) {
+    const auto found = configuration.find(key);
+    if (found == configuration.end() || found->second == "(null)" || found->second == "none")
+        return {};
+    return found->second;
+}
+
 Result<Configuration> Client::configuration() const {
     return parse_configuration(TRY(read({"scontrol", "show", "config"})));
 }

@@ -241,7 +241,7 @@ const std::vector<Fault<ClusterFacts>> cluster_faults{
      [](auto& facts) { facts.configuration->at("SlurmdParameters") = "a,contain_spank"; }},
     {"slurm.private-tmp", Severity::warning, "job_container/tmpfs",
      [](auto& facts) { facts.configuration->at("JobContainerType") = "job_container/tmpfs"; }},
-    {"slurm.taskprolog", Severity::warning, "/etc/prolog",
+    {"slurm.taskprolog", Severity::info, "/etc/prolog",
      [](auto& facts) { facts.configuration->at("TaskProlog") = "/etc/prolog"; }},
     {"slurm.taskprolog", Severity::error, "cannot run it there",
      [](auto& facts) {

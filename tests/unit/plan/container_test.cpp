@@ -156,5 +156,16 @@ TEST(Container, ShowsWhatTheSiteBindsForEveryone) {
                                      {"/sw", "/opt/sw", true, false}}));
 }
 
+TEST(Container, HasTheTaskPrologThatSlurmRunsInIt) {
+    Inputs inputs = test_inputs();
+    inputs.task_prolog = "/etc/slurm/prolog.sh";
+    site::Site site;
+    site.container_binds = {{"/sw", "/opt/sw", true, false}};
+    const auto job = small_job(R"(, "containerSettings": {"imageSourceRegistry": {"image": "x"}})");
+    EXPECT_EQ(planned(job, site, inputs).plan->container->binds,
+              (std::vector<HostBind>{{"/etc/slurm/prolog.sh", "/etc/slurm/prolog.sh", true, true},
+                                     {"/sw", "/opt/sw", true, false}}));
+}
+
 }  // namespace
 }  // namespace batchai::plan
