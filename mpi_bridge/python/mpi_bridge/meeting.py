@@ -55,11 +55,17 @@ def is_in_environment() -> bool:
     return is_needed(int(os.environ["WORLD_SIZE"])) and set_by_the_user()
 
 
+# Rank 0 has the store itself, and may be ready before the others have read what they need.
+_kept: list[Any] = []
+
+
 def from_environment() -> tuple[Any, int, int]:
     """Return the store, the rank and the size that the environment names."""
     import torch.distributed as dist
 
-    return next(iter(dist.rendezvous("env://", timeout=timedelta(minutes=5))))
+    found = next(iter(dist.rendezvous("env://", timeout=timedelta(minutes=5))))
+    _kept.append(found[0])
+    return found
 
 
 _meetings = 0  # of this process; the same number on all ranks
