@@ -9,7 +9,6 @@ host. So ranks whose MASTER_PORT comes only from batchai, and not from the user,
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -18,7 +17,7 @@ from urllib.parse import urlparse
 import torch.distributed as dist
 from torch.distributed.rendezvous import _rendezvous_handlers
 
-from .. import meeting, objects, world
+from .. import meeting, objects, this_host, world
 
 _DEFAULT_TIMEOUT = timedelta(minutes=5)
 
@@ -49,7 +48,7 @@ def _rendezvous(
         store = dist.TCPStore(
             "localhost", 0, size, is_master=True, timeout=timeout, wait_for_workers=False
         )
-        place = (_own_address(), store.port)
+        place = (this_host.own_address(), store.port)
     host, port = objects.broadcast_object(place, 0)
     if store is None:
         store = dist.TCPStore(
@@ -57,13 +56,3 @@ def _rendezvous(
         )
     yield store, rank, size
     raise RuntimeError("mpi_bridge: the set of ranks of a job step does not change")
-
-
-def _own_address() -> str:
-    if world.local_size() == world.size():
-        return "127.0.0.1"
-    name = socket.gethostname()
-    # If this host resolves its name to its loopback only, the other hosts may still know the name.
-    found = socket.getaddrinfo(name, None, socket.AF_INET, socket.SOCK_STREAM)
-    addresses = [entry[4][0] for entry in found if not entry[4][0].startswith("127.")]
-    return addresses[0] if addresses else name
