@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import os
 from datetime import timedelta
-from typing import Any
+from typing import Any, Callable
 
 from . import native
 from .structures import EXCHANGE, MeetingStruct
@@ -70,33 +70,46 @@ def from_environment() -> tuple[Any, int, int]:
 
 _meetings = 0  # of this process; the same number on all ranks
 
+# Gives each rank's bytes to all ranks and returns them in the order of ranks; collective. It may
+# take so many seconds.
+Exchange = Callable[[bytes, float], "list[bytes]"]
+
 
 def init_with(store: Any, rank: int, size: int) -> None:
     """Join the ranks that meet in the store of torch; the counterpart of the native mpib_init."""
     global _meetings
     _meetings += 1
     exchanges = 0
-    failure: Exception | None = None
 
-    def exchange(
-        _context: Any, data: int, size_of_data: int, seconds: float, give: Any, receiver: Any
-    ) -> int:
-        nonlocal exchanges, failure
+    def exchange(data: bytes, seconds: float) -> list[bytes]:
+        nonlocal exchanges
         exchanges += 1
         prefix = f"mpi_bridge/{_meetings}/{exchanges}"
         keys = [f"{prefix}/{each}" for each in range(size)]
+        store.set(keys[rank], data)
+        store.wait(keys, timedelta(seconds=min(seconds, 24 * 3600)))
+        return [store.get(key) for key in keys]
+
+    init_through(exchange, rank, size)
+
+
+def init_through(exchange: Exchange, rank: int, size: int) -> None:
+    """Join the ranks that have such a means to tell each other something."""
+    failure: Exception | None = None
+
+    def call(
+        _context: Any, data: int, size_of_data: int, seconds: float, give: Any, receiver: Any
+    ) -> int:
+        nonlocal failure
         try:
-            store.set(keys[rank], ctypes.string_at(data, size_of_data))
-            store.wait(keys, timedelta(seconds=min(seconds, 24 * 3600)))
-            for each, key in enumerate(keys):
-                value = store.get(key)
+            for each, value in enumerate(exchange(ctypes.string_at(data, size_of_data), seconds)):
                 give(receiver, each, value, len(value))
         except Exception as error:  # it must not go through the native code
             failure = error
             return 1
         return 0
 
-    meeting = MeetingStruct(ctypes.sizeof(MeetingStruct), rank, size, None, EXCHANGE(exchange))
+    meeting = MeetingStruct(ctypes.sizeof(MeetingStruct), rank, size, None, EXCHANGE(call))
     try:
         native.call("mpib_init_with", ctypes.byref(meeting))
     except Exception as error:

@@ -38,6 +38,7 @@ _watchers: list[_Watcher] = []
 _kept_lock = threading.RLock()  # the collector of garbage may come to it again
 _exit_message: tuple[int, str] | None = None  # what abort() is called with at the end
 _exit_lock = threading.Lock()
+_ends_alone = False
 
 
 def init() -> None:
@@ -63,6 +64,11 @@ def init_with(store: Any, rank: int, size: int) -> None:
 def join_by(store: Any, rank: int, size: int) -> None:
     """Join the ranks that meet in a store of torch, whoever has started this process."""
     _join(lambda: meeting.init_with(store, rank, size))
+
+
+def join_through(exchange: meeting.Exchange, rank: int, size: int) -> None:
+    """Join ranks that have other means to tell each other something; see meeting.Exchange."""
+    _join(lambda: meeting.init_through(exchange, rank, size))
 
 
 def _join(join: Callable[[], None]) -> None:
@@ -226,6 +232,12 @@ def abort(code: int = 1, message: str | None = None) -> None:
     native.functions().mpib_abort(code, text)
 
 
+def end_alone(yes: bool) -> None:
+    """Say whether an uncaught exception ends only this rank, because the others can go on."""
+    global _ends_alone
+    _ends_alone = yes
+
+
 def _is_interactive() -> bool:
     return hasattr(sys, "ps1") or bool(sys.flags.interactive)
 
@@ -255,7 +267,7 @@ def _install_exit_hooks() -> None:
         ending = (130 if interrupted else 1, f"rank {rank()}: uncaught {summary}")
         caller = sys._getframe().f_back
         if caller is None or sys.excepthook is end_step:
-            abort(*ending)
+            _end(*ending)
         # Another hook has called this one. That of torch.distributed collects what is printed here,
         # and prints it only later.
         _abort_after(caller, ending)
@@ -289,4 +301,14 @@ def _is_in(caller: FrameType, frame: FrameType | None) -> bool:
 
 def _abort_at_exit() -> None:
     _exit_lock.acquire()  # never released: the process ends
-    abort(*_exit_message)
+    _end(*_exit_message)
+
+
+def _end(code: int, message: str) -> None:
+    if not _ends_alone:
+        abort(code, message)
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+    os._exit(code)

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The place where ranks meet after a loss, and who is let in.
+
+Breaks when a stranger gets in or keeps ranks out, or when a rank that lives is given up.
+"""
+
+import os
+import socket
+import threading
+
+import pytest
+
+from mpi_bridge.survivors import place
+from mpi_bridge.survivors.frames import SECRET_BYTES, Frames, pack, unpack
+
+SECRET = os.urandom(SECRET_BYTES)
+
+
+@pytest.fixture(params=["", "127.0.0.1"])
+def places(request):
+    made = [place.Place(rank, request.param, f"host{rank}", agree) for rank in range(3)]
+    addresses = {rank: each.address for rank, each in enumerate(made)}
+    for each in made:
+        each.begin(SECRET, addresses)
+    yield made
+    for each in made:
+        each.close()
+
+
+def agree(_lost, _here, _is_still_so):
+    return ""
+
+
+def meet(places, at, ranks):
+    """Let ranks come to a place; return what each is answered."""
+    guests = {rank: places[rank].visit(at) for rank in ranks}
+    for rank, guest in guests.items():
+        guest.send(str(rank).encode())
+    return guests
+
+
+def answers(guests):
+    return [guest.receive(10) for guest in guests.values()]
+
+
+def test_pieces_are_kept_apart():
+    for pieces in ([], [b""], [b"a", b"", b"bc" * 1000]):
+        assert unpack(pack(pieces)) == pieces
+
+
+def test_all_meet_and_exchange(places):
+    guests = meet(places, 0, [2, 0, 1])
+    assert answers(guests) == [b'{"goOn": [0, 1, 2]}'] * 3
+    for rank, guest in guests.items():
+        guest.send(place.EXCHANGE + b"from %d" % rank)
+    assert {tuple(unpack(each)) for each in answers(guests)} == {(b"from 0", b"from 1", b"from 2")}
+    for guest in guests.values():
+        guest.send(place.DONE)
+    answers(guests)
+
+
+def test_the_lowest_rank_that_lives_leads(places):
+    assert answers(meet(places, 1, [1, 2])) == [b'{"elsewhere": true}'] * 2
+    places[0].close()
+    guests = meet(places, 1, [1, 2])
+    assert answers(guests) == [b'{"goOn": [1, 2]}'] * 2
+
+
+def test_a_rank_that_lives_is_waited_for(places):
+    guests = meet(places, 0, [0, 1])
+    with pytest.raises(TimeoutError):
+        guests[0].receive(1)
+    guests.update(meet(places, 0, [2]))
+    assert answers(guests) == [b'{"goOn": [0, 1, 2]}'] * 3
+
+
+def test_who_is_left_out_hears_of_it(places):
+    places[0].now_are([0, 1])
+    (late,) = answers(meet(places, 0, [2]))
+    assert late == b'{"leftOut": true}'
+
+
+@pytest.mark.parametrize("secret", [b"", os.urandom(SECRET_BYTES)])
+def test_a_stranger_is_not_let_in(places, secret):
+    stranger = places[0].address.connect()
+    with pytest.raises(OSError, match=r"secret|ended"):
+        stranger.prove_as_guest(secret)
+    with pytest.raises(OSError, match="ended"):
+        stranger.receive(5)
+
+
+def test_a_false_host_learns_nothing(places):
+    """Not even a proof that it could show to the true host."""
+    ours, theirs = socket.socketpair()
+    told = []
+
+    def relay():
+        with places[0].address.connect() as true_host:
+            theirs.sendall(true_host._read(32, None))
+            told.append(theirs.recv(64))
+        theirs.close()
+
+    thread = threading.Thread(target=relay)
+    thread.start()
+    with pytest.raises(ConnectionError):
+        Frames(ours).prove_as_guest(SECRET)
+    thread.join()
+    assert len(told) == 1
+    assert SECRET not in told[0]
+
+
+def test_silent_strangers_keep_nobody_out(places):
+    strangers = [places[0].address.connect() for _ in range(20)]
+    places[1].close()
+    places[2].close()
+    assert answers(meet(places, 0, [0])) == [b'{"goOn": [0]}']
+    for stranger in strangers:
+        stranger.close()
+
+
+def test_consent_is_asked_with_who_is_lost(places):
+    asked = []
+
+    def refuse(lost, here, is_still_so):
+        asked.append((lost, here, is_still_so()))
+        return "for a test"
+
+    places[0]._consent = refuse
+    places[1].close()
+    assert answers(meet(places, 0, [0, 2])) == [b'{"refused": "for a test"}'] * 2
+    assert asked == [([1], [0, 2], True)]
