@@ -20,7 +20,8 @@ constexpr std::string_view schema = "mpi_bridge-failure/v1";
 std::optional<std::string> path_of(const Environment& environment, int rank) {
     const auto path = environment("MPI_BRIDGE_FAILURE_RECORD");
     if (!path || path->empty()) return std::nullopt;
-    return *path + "." + std::to_string(rank) + ".json";
+    const auto first = environment("MPI_BRIDGE_FAILURE_RECORD_RANK");
+    return *path + "." + first.value_or(std::to_string(rank)) + ".json";
 }
 
 // The record that is to be there in the end. Those before it may still be on their way to a file

@@ -4,9 +4,10 @@
 A launcher ends the whole step when one of its ranks dies, so what survives is not a process but a
 file: `State.commit()` lets rank 0 write what the training needs to BATCHAI_ELASTIC_DIRECTORY.
 `batchai run` then starts a new step on the remaining nodes (or a requeue starts a new job), and
-`run` loads the file there before it calls the training function. Failures that end no process, such
-as a mismatch between ranks, are recovered from within the step, as in Horovod. If `batchai run`
-announces other hosts (host_updates.py), all ranks end after the same commit.
+`run` loads the file there before it calls the training function. If the job wants it, the other
+ranks go on in their processes instead (losses.py). Failures that end no process, such as a mismatch
+between ranks, are recovered from within the step, as in Horovod. If `batchai run` announces other
+hosts (host_updates.py), all ranks end after the same commit.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ import functools
 import os
 import pickle
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Callable, NoReturn
 
 from mpi_bridge.errors import PeerLostError
 
-from . import atomic_file, basics, host_updates, live_objects
+from . import atomic_file, basics, host_updates, live_objects, losses
 from .exceptions import HorovodInternalError
 from .host_updates import DIRECTORY_VARIABLE, HostUpdateResult
 
@@ -270,9 +272,11 @@ def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[...,
     def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
         # Nothing would catch the interrupt of a commit outside of this function.
         with state._listening():
-            return repeated(state, *args, **kwargs)
+            begin(state)
+            with losses.survivors() as survivors:
+                return repeated(state, survivors, *args, **kwargs)
 
-    def repeated(state: State, *args: Any, **kwargs: Any) -> Any:
+    def begin(state: State) -> None:
         loaded = state._rank() == 0 and state.load()
         if loaded:
             print(f"elastic: goes on from commit {state._commits}", file=sys.stderr, flush=True)
@@ -280,29 +284,50 @@ def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[...,
             # The step of that commit may have had another number of ranks.
             state.on_reset()
         state.sync()
+
+    def recover(state: State, survivors: losses.Survivors | None, skip_sync: bool) -> int:
+        """Begin a new session from the saved or present state. Return how many ranks are lost."""
+        begun, lost = time.monotonic(), []
+        if survivors is None:
+            reset()
+        else:
+            lost = survivors.rejoin()
+        state.on_reset()
+        if not skip_sync:
+            state.sync()
+        if survivors is not None:
+            losses.say(state._commits, lost, time.monotonic() - begun)
+        return len(lost)
+
+    def repeated(
+        state: State, survivors: losses.Survivors | None, *args: Any, **kwargs: Any
+    ) -> Any:
         fruitless, commits = 0, state._commits
+        recovers = skip_sync = False
         while True:
             try:
+                if recovers and recover(state, survivors, skip_sync):
+                    fruitless = 0
+                recovers = skip_sync = False
                 return func(state, *args, **kwargs)
-            except PeerLostError:
-                # The launcher ends this step; the next one continues from the commit.
-                raise
             except HorovodInternalError as error:
+                # Without survivors, the launcher ends this step; the next one continues from the
+                # commit. The same holds for a loss that the ranks must not outlive.
+                if isinstance(error, PeerLostError) and (
+                    survivors is None or not survivors.may_go_on
+                ):
+                    raise
                 fruitless = fruitless + 1 if state._commits == commits else 1
                 if fruitless > _FRUITLESS_RESETS:
                     raise
                 commits = state._commits
                 print(f"elastic: back to commit {commits}: {error}", file=sys.stderr, flush=True)
                 state.restore()
-                skip_sync = False
             except _StepMustEnd as interrupt:
                 state._end_step(interrupt)
             except HostsUpdatedInterrupt as interrupt:
                 skip_sync = interrupt.skip_sync
-            reset()
-            state.on_reset()
-            if not skip_sync:
-                state.sync()
+            recovers = True
 
     return wrapper
 

@@ -49,6 +49,23 @@ TEST(FailureRecord, OfAnAbortStandsOverAnEarlierOneUntilTheRankJoinsAgain) {
     EXPECT_EQ(contents(directory.file("failure.0.json")), "");
 }
 
+// Breaks when a launcher takes the failure of a rank that has another number now for that of
+// another.
+TEST(FailureRecord, HasTheNumberThatTheLauncherKnows) {
+    const Directory directory;
+    const auto environment =
+        [path = directory.file("failure")](const char* name) -> std::optional<std::string> {
+        if (std::string_view(name) == "MPI_BRIDGE_FAILURE_RECORD") return path;
+        if (std::string_view(name) == "MPI_BRIDGE_FAILURE_RECORD_RANK") return "7";
+        return std::nullopt;
+    };
+    record_failure(environment, 3, {MPIB_ERROR_PEER_LOST, "lost rank 2"});
+    EXPECT_EQ(load(directory.file("failure.7.json"))["cause"], "peerLost");
+    EXPECT_EQ(contents(directory.file("failure.3.json")), "");
+    forget_failure(environment, 3);
+    EXPECT_EQ(contents(directory.file("failure.7.json")), "");
+}
+
 // Breaks when ranks wait for a lost one until its file system answers. Nobody reads the FIFO, so
 // opening it takes as long as on a file system that hangs.
 TEST(FailureRecord, IsLeftBehindWhereItsFileSystemHangs) {

@@ -168,7 +168,9 @@ class _SamplerHandler(_Handler):
     """Combines the processed items of all ranks, because each knows only its own."""
 
     def committed(self) -> Any:
-        return {**self.saved, "processed_indices": _union(self.saved["processed_indices"])}
+        # What a rank that is lost later has processed stays known to the others.
+        self.saved["processed_indices"] = _union(self.saved["processed_indices"])
+        return self.saved
 
     def sync(self) -> None:
         state = self.value.state_dict()
