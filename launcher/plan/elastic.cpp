@@ -42,6 +42,8 @@ base::Result<std::optional<Elastic>> elastic_of(const std::vector<Variable>& env
         out.restarts = TRY(number(elastic_restarts_variable, *text, 0, most_restarts));
     if (const std::string* const text = last_value(environment, elastic_leave_drained_variable))
         out.leaves_drained = TRY(number(elastic_leave_drained_variable, *text, 0, 1)) == 1;
+    if (const std::string* const text = last_value(environment, elastic_keep_processes_variable))
+        out.keeps_processes = TRY(number(elastic_keep_processes_variable, *text, 0, 1)) == 1;
     return std::optional<Elastic>(out);
 }
 

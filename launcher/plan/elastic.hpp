@@ -15,11 +15,15 @@ inline constexpr const char* elastic_restarts_variable = "BATCHAI_ELASTIC_RESTAR
 // "1": the job leaves drained nodes at its next commit.
 inline constexpr const char* elastic_leave_drained_variable = "BATCHAI_ELASTIC_LEAVE_DRAINED";
 
+// "1": ranks that are left after the loss of others go on in their processes, without them.
+inline constexpr const char* elastic_keep_processes_variable = "BATCHAI_ELASTIC_KEEP_PROCESSES";
+
 // A job whose ranks can continue from their last commit with fewer nodes than the job began with.
 struct Elastic {
     int least_nodes = 1;  // with fewer nodes the job fails
     int restarts = 3;     // restarts of the ranks in one allocation; the next failure is final
     bool leaves_drained = false;  // gives back the nodes that somebody drains
+    bool keeps_processes = false;
 
     bool operator==(const Elastic&) const = default;
 };

@@ -77,6 +77,21 @@ struct Restart {
     }
 };
 
+// Ranks of an elastic job that were lost while the others have gone on in their processes.
+struct Loss {
+    base::Time time;
+    std::vector<int> ranks;
+    int ranks_left = 0;
+    Failure failure;  // of the first of them
+
+    bool operator==(const Loss&) const = default;
+
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("time", &Loss::time), field("ranks", &Loss::ranks),
+                          field("ranksLeft", &Loss::ranks_left), field("failure", &Loss::failure)};
+    }
+};
+
 // That the ranks stood still, as the job's "watch" has noticed.
 struct Alarm {
     base::Time time;
@@ -124,6 +139,7 @@ struct Attempt {
     std::optional<EndedBy> ended_by;
     std::vector<Phase> phases;
     std::vector<Restart> restarts;
+    std::vector<Loss> losses;
     std::vector<Alarm> alarms;  // the first ones, if there were very many
     std::optional<Failure> failure;
     std::optional<Software> software;  // none if the job has no "software", or before it is set up
@@ -141,15 +157,22 @@ struct Attempt {
     bool operator==(const Attempt&) const = default;
 
     static constexpr auto fields(auto field) {
-        return std::tuple{
-            field("attempt", &Attempt::number),    field("slurmJobId", &Attempt::slurm_job_id),
-            field("nodes", &Attempt::nodes),       field("start", &Attempt::start),
-            field("end", &Attempt::end),           field("exitCode", &Attempt::exit_code),
-            field("endedBy", &Attempt::ended_by),  field("phases", &Attempt::phases),
-            field("restarts", &Attempt::restarts), field("alarms", &Attempt::alarms).or_missing(),
-            field("failure", &Attempt::failure),   field("software", &Attempt::software),
-            field("retried", &Attempt::retried),   field("warnings", &Attempt::warnings),
-            field("logBegin", &Attempt::log_begin)};
+        return std::tuple{field("attempt", &Attempt::number),
+                          field("slurmJobId", &Attempt::slurm_job_id),
+                          field("nodes", &Attempt::nodes),
+                          field("start", &Attempt::start),
+                          field("end", &Attempt::end),
+                          field("exitCode", &Attempt::exit_code),
+                          field("endedBy", &Attempt::ended_by),
+                          field("phases", &Attempt::phases),
+                          field("restarts", &Attempt::restarts),
+                          field("losses", &Attempt::losses).or_missing(),
+                          field("alarms", &Attempt::alarms).or_missing(),
+                          field("failure", &Attempt::failure),
+                          field("software", &Attempt::software),
+                          field("retried", &Attempt::retried),
+                          field("warnings", &Attempt::warnings),
+                          field("logBegin", &Attempt::log_begin)};
     }
 };
 

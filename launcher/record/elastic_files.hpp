@@ -3,10 +3,12 @@
 
 #include <array>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/record.hpp"
@@ -17,7 +19,8 @@
 // confirms that the ranks have ended because of it; their side is in
 // mpi_bridge/python/horovod/common/host_updates.py. An announcement and a confirmation name the
 // start of the ranks that they are about (Context::start), so one of an earlier start has no
-// effect.
+// effect. The same holds for what ranks ask that have lost others and want to go on; their side is
+// in losses.py beside it.
 namespace batchai::record {
 
 // How the nodes change, from the ranks' point of view.
@@ -44,6 +47,40 @@ struct HostsUpdate {
 [[nodiscard]] bool ranks_have_left(const JobFiles& files, const std::string& start);
 // Removes both files, because an earlier run in the same allocation may have used the same names.
 void forget_hosts_updates(const JobFiles& files);
+
+// Whether the ranks of this start have said that they can go on without lost ones.
+[[nodiscard]] bool ranks_stay(const JobFiles& files, const std::string& start);
+
+// A question of ranks that have lost others.
+struct RanksLost {
+    std::string start;
+    std::string number;     // of the question
+    std::vector<int> lost;  // tasks
+    std::vector<int> here;  // those that would go on
+
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("start", &RanksLost::start), field("number", &RanksLost::number),
+                          field("lost", &RanksLost::lost), field("here", &RanksLost::here)};
+    }
+};
+
+struct RanksLostAnswer {
+    std::string number;   // of the question
+    std::string refusal;  // why the ranks must not go on; empty: they may
+
+    static constexpr auto fields(auto field) {
+        return std::tuple{field("number", &RanksLostAnswer::number),
+                          field("refusal", &RanksLostAnswer::refusal)};
+    }
+};
+
+// Returns the latest question of this start, if there is one.
+[[nodiscard]] std::optional<RanksLost> ranks_lost(const JobFiles& files, const std::string& start);
+[[nodiscard]] base::Result<void> answer(const JobFiles& files, const RanksLostAnswer& answer);
+// Returns the tasks of this start that have gone on after a loss and have said since that they end.
+[[nodiscard]] std::set<int> ended_ranks(const JobFiles& files, std::string_view start);
+// Removes these files, because an earlier run in the same allocation may have used the same names.
+void forget_ranks_lost(const JobFiles& files);
 
 struct ResizeRequest {
     int attempt = 0;  // the attempt that is to have fewer nodes

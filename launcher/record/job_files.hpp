@@ -157,6 +157,15 @@ class JobFiles {
     // How the nodes of an elastic job are changed while it runs (record/elastic_files.hpp).
     [[nodiscard]] Path hosts_update() const { return elastic() / "hosts.json"; }
     [[nodiscard]] Path ranks_left() const { return elastic() / "left.json"; }
+    // How its ranks go on after a loss (the same).
+    [[nodiscard]] Path ranks_stay() const { return elastic() / "stay.json"; }
+    [[nodiscard]] Path ranks_lost() const { return elastic() / "loss.json"; }
+    // The beginning of the names of files there, before the number of a rank. They begin with that
+    // of no start.
+    [[nodiscard]] static std::string end_of_ranks(std::string_view start) {
+        return "ended." + (start.empty() ? std::string() : std::string(start) + ".");
+    }
+    [[nodiscard]] Path ranks_lost_answer() const { return elastic() / "loss-answer.json"; }
     [[nodiscard]] Path resize_request() const { return directory_ / "resize.json"; }
 
     // The directory in which batchai-node writes a log for each node, its notes, and the address at

@@ -163,6 +163,7 @@ int run_attempt(Context& context, Journal& journal, const slurm::Client& slurm, 
     QueueAgain again(context, journal, slurm);
     NodeFaultNotes notes(context, slurm);
     context.alarmed = [&](record::Alarm alarm) { journal.alarmed(std::move(alarm)); };
+    context.lost = [&](record::Loss loss) { journal.lost(std::move(loss)); };
     context.node_failed = [&](const std::string& node, record::NodeFaultKind kind) {
         notes.add({{.node = node, .kind = kind, .time = base::now()}});
     };

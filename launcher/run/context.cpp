@@ -2,6 +2,7 @@
 #include "run/context.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -57,6 +58,11 @@ void Journal::software_set_up(record::Software software) {
 
 void Journal::restarted(record::Restart restart) {
     attempt_.restarts.push_back(std::move(restart));
+    save();
+}
+
+void Journal::lost(record::Loss loss) {
+    attempt_.losses.push_back(std::move(loss));
     save();
 }
 
@@ -220,6 +226,15 @@ void add_restarts(base::Environment& out, const Context& context, plan::StepKind
 
 }  // namespace
 
+namespace {
+
+// Ranks that go on in their processes must not wait for long for a host without power, and cannot
+// go on without one that lives: RankLosses knows better.
+constexpr const char* host_timeout_variable = "MPI_BRIDGE_HOST_TIMEOUT_SECONDS";
+constexpr std::chrono::seconds short_host_timeout{4};
+
+}  // namespace
+
 base::Environment step_environment(const Context& context, plan::StepKind kind) {
     const std::vector<std::string>& addresses = context.place.addresses;
     const std::string& first = addresses.front();
@@ -238,6 +253,9 @@ base::Environment step_environment(const Context& context, plan::StepKind kind) 
         out.push_back(BATCHAI_ELASTIC_DIRECTORY_VARIABLE "=" + context.files().elastic().string());
         out.push_back(BATCHAI_ELASTIC_START_VARIABLE "=" + context.start());
         out.emplace_back(BATCHAI_HOROVOD_ELASTIC_VARIABLE "=1");
+        if (context.keeps_processes() &&
+            plan::last_value(context.plan.environment, host_timeout_variable) == nullptr)
+            out.push_back(fmt::format("{}={}", host_timeout_variable, short_host_timeout.count()));
     }
     if (kind == plan::StepKind::ranks) {
         for (std::string& variable : layout_variables(context.plan, from_environment))

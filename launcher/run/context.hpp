@@ -60,6 +60,7 @@ class Journal {
     // Does not save the record either.
     void software_set_up(record::Software software);
     void restarted(record::Restart restart);
+    void lost(record::Loss loss);
     void alarmed(record::Alarm alarm);
     // Records why the attempt ends while its last phases still run, which may be killed.
     void ending(record::EndedBy by, const record::Failure& failure);
@@ -129,6 +130,7 @@ struct Context {
     int earlier_restarts = 0;               // of the ranks, within the attempts before this one
     std::vector<std::string> bad_nodes{};   // that have been left for spare ones
     std::function<void(record::Alarm)> alarmed = [](const record::Alarm&) {};  // records it
+    std::function<void(record::Loss)> lost = [](const record::Loss&) {};       // the same
     // Notes that a node is bad, for the admin (blame/node_faults.hpp).
     std::function<void(const std::string& node, record::NodeFaultKind)> node_failed =
         [](const std::string&, record::NodeFaultKind) {};
@@ -151,6 +153,11 @@ struct Context {
     [[nodiscard]] bool outlives_nodes() const {
         return plan::outlives_nodes(plan, elastic.has_value());
     }
+    // Returns whether ranks that are left after the loss of others go on in their processes.
+    [[nodiscard]] bool keeps_processes() const { return elastic && elastic->keeps_processes; }
+    // Returns srun's option --mpi for the ranks. Slurm's plugin for PMIx ends all tasks when one of
+    // them dies, whatever srun is told; its PMI-2 does not.
+    [[nodiscard]] std::string mpi() const { return keeps_processes() ? "pmi2" : plan.mpi; }
     // Returns the step of that kind, if the plan has one.
     [[nodiscard]] const plan::Step* step(plan::StepKind kind) const;
     // Returns the job's own step: its ranks, or the one process of a custom toolkit.

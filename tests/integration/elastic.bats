@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Elastic jobs whose nodes change while they run. The loss of ranks and nodes is in examples.bats.
+# Elastic jobs whose nodes change while they run, and ranks that outlive others. Other losses of ranks and
+# nodes are in examples.bats.
 
 bats_require_minimum_version 1.5.0
 load lib
@@ -19,6 +20,7 @@ return {
 LUA
     write_home myshare/digits/digits_elastic.py < "$SOURCE/examples/digits-elastic/digits_elastic.py"
     write_home myshare/digits/count.py < "$SOURCE/tests/integration/elastic/count.py"
+    write_home myshare/digits/stay.py < "$SOURCE/tests/integration/elastic/stay.py"
 }
 
 teardown_file() {
@@ -33,6 +35,8 @@ teardown() {
     cancel_jobs
     wait_until 60 nothing_is_queued
     as_root_on login scontrol update nodename=h[1-4] state=resume 2> /dev/null || true
+    local host
+    for host in h3 h4; do host_lives "$host"; done
 }
 
 # batchai WORDS…: in the suite's own home and site; standard input passes through.
@@ -177,4 +181,142 @@ task_has_nodes() { [[ $(nodes_of_task "$1") == "$2" ]]; }
     run batchai job wait --name tasks
     echo "$output"
     [[ $status -eq 0 ]]
+}
+
+# stay NAME [FILTER]: eight ranks on four nodes that outlive each other. They run until $HOME_DIR/NAME/stop is there.
+stay() {
+    as_user mkdir -p "$HOME_DIR/$1"
+    submit "$1" stay.py "$HOME_DIR/$1" '.properties.horovodSettings.processCount = 8
+        | .properties.environmentVariables += [{name: "BATCHAI_ELASTIC_KEEP_PROCESSES", value: "1"}]
+        | '"${2:-.}"
+    wait_until 60 counts_on "$1" 0 8
+}
+# lines_of NAME TASK: "TIME PROCESS RANKS NUMBER" for each number to which the task has come.
+lines_of() { as_user cat "$HOME_DIR/$1/$2"; }
+# counts_on NAME TASK RANKS [PROCESS]: for wait_until; the task has come to numbers with so many ranks, in another
+# process than PROCESS.
+counts_on() {
+    lines_of "$1" "$2" 2> /dev/null |
+        awk -v ranks="$3" -v other="${4:-0}" '$3 == ranks && $2 != other { found++ } END { exit found < 5 }'
+}
+process_of() { lines_of "$1" "$2" | awk 'END { print $2 }'; }
+# is_one_process NAME TASK SECONDS: it is, has not waited for longer than that, and has come to all numbers.
+is_one_process() {
+    lines_of "$1" "$2" | awk -v most="$3" '
+        NR > 1 && $2 != process { print "process " process " and " $2; wrong = 1 }
+        NR > 1 && $4 > number + 1 { print "from " number " to " $4; wrong = 1 }
+        NR > 1 && $1 - time > longest { longest = $1 - time }
+        { time = $1; process = $2; number = $4 }
+        END { print "the longest pause is " longest; exit wrong || longest > most || !NR }'
+}
+ends_well() {
+    as_user touch "$HOME_DIR/$1/stop"
+    batchai job wait --name "$1"
+}
+nothing_runs_on() { ! as_root_on "$1" pgrep -u alice -f "$2" > /dev/null; }
+losses_of() {
+    batchai job show --name "$1" --query executionInfo.losses --output json |
+        jq -c '[.[] | [.ranks, .ranksLeft, .failure.code]]'
+}
+
+# Breaks when a rank that dies ends the others, when they wait for long or go on elsewhere than at their last
+# commit, or when the job fails in the end because of those that died.
+@test "ranks go on in their processes when others die" {
+    stay killed
+    as_root_on h3 pkill -KILL -u alice -f stay.py
+    wait_until 30 counts_on killed 0 6
+    as_root_on h2 kill -KILL "$(process_of killed 3)"
+    wait_until 30 counts_on killed 0 5
+    # The launcher's rank 0, and an exception.
+    as_user touch "$HOME_DIR/killed/raise.0"
+    wait_until 30 counts_on killed 1 4
+    ends_well killed
+    local task
+    for task in 1 2 6 7; do is_one_process killed $task 3; done
+    [[ $(losses_of killed) == '[[[4,5],6,"JobFailed"],[[3],5,"JobFailed"],[[0],4,"JobFailed"]]' ]]
+    [[ $(restarts_of killed) == '[]' ]]
+    run batchai job events --name killed
+    echo "$output"
+    [[ $output == *"6 ranks go on without ranks 4, 5: "*" on rank "[45]", by signal 9"* ]]
+    [[ $output == *"5 ranks go on without rank 3: "*", with exit code 137\""* ]]
+    [[ $output == *"4 ranks go on without rank 0: "*"ValueError: this rank alone goes wrong"* ]]
+    run batchai job logs killed
+    echo "$output"
+    [[ $output == *"task 7 ended at "* && $output == *"5 ranks go on without rank 3 from commit"* ]]
+}
+
+# Breaks when too few nodes go on, or all ranks do not start again then.
+@test "ranks do not go on with fewer nodes than the job needs" {
+    stay few '(.properties.environmentVariables[] | select(.name == "BATCHAI_ELASTIC_MIN_NODES")).value = "4"
+        | (.properties.environmentVariables[] | select(.name == "BATCHAI_ELASTIC_RESTARTS")).value = "1"'
+    local before
+    before=$(process_of few 0)
+    as_root_on h3 pkill -KILL -u alice -f stay.py
+    wait_until 60 counts_on few 0 8 "$before"
+    ends_well few
+    [[ $(restarts_of few) == '[4,"JobFailed"]' ]]
+    run output_of few execution-h1.log
+    echo "$output"
+    [[ $output == *"do not go on in their processes: only 3 nodes are left, but 4 are needed"* ]]
+}
+
+# Breaks when ranks that all fail alike wait for each other, or hide why.
+@test "a program that fails on all ranks fails although they would outlive each other" {
+    submit wrong count.py "" '.properties.environmentVariables += [{name: "BATCHAI_ELASTIC_KEEP_PROCESSES", value: "1"}]'
+    run batchai job wait --name wrong
+    echo "$output"
+    [[ $status -ne 0 ]]
+    run batchai job show --name wrong --query executionInfo --output json
+    echo "$output"
+    [[ $(jq .exitCode <<< "$output") == 1 && $output == *IndexError* ]]
+}
+
+# Breaks when the job does without a node for ever on which only processes have died.
+@test "all ranks start again after a commit once the node of those that died is usable" {
+    stay back2
+    local before
+    before=$(process_of back2 0)
+    as_root_on h3 pkill -KILL -u alice -f stay.py
+    wait_until 30 counts_on back2 0 6
+    wait_until 90 counts_on back2 0 8 "$before"
+    ends_well back2
+    [[ $(restarts_of back2) == '[4,"HostsUpdated"]' ]]
+    # Nothing was computed twice but for what came after the commit before the loss.
+    lines_of back2 0 | awk 'NR > 1 && $4 < number - 4 { exit 1 } { number = $4 }'
+}
+
+# Breaks when the ranks that are left wait for Slurm to notice that a host is dead, or srun does so in the end.
+@test "ranks go on in their processes when a host dies or loses its power" {
+    stay dies
+    host_dies h3
+    wait_until 40 counts_on dies 0 6
+    ends_well dies
+    local task
+    for task in 0 1 2 3 6 7; do is_one_process dies $task 30; done
+    [[ $(losses_of dies) == '[[[4,5],6,"NodeFailed"]]' && $(restarts_of dies) == '[]' ]]
+    host_lives h3
+    wait_until 60 nodes_idle 4
+    stay power
+    # So long that all nodes have answered pings.
+    wait_until 30 counts_on power 0 8
+    host_loses_power h4
+    wait_until 40 counts_on power 0 6
+    ends_well power
+    for task in 0 1 2 3 4 5; do is_one_process power $task 30; done
+    [[ $(losses_of power) == '[[[6,7],6,"NodeFailed"]]' && $(restarts_of power) == '[]' ]]
+}
+
+# Breaks when both parts of a torn network go on, or the one that does ends because of the other.
+@test "ranks of a host without network are left out, also when it is back" {
+    stay torn
+    as_root_on h4 ip link set eth0 down
+    wait_until 40 counts_on torn 0 6
+    as_root_on h4 ip link set eth0 up
+    wait_until 60 nothing_runs_on h4 stay.py
+    counts_on torn 0 6
+    ends_well torn
+    local task
+    for task in 0 1 2 3 4 5; do is_one_process torn $task 30; done
+    [[ $(losses_of torn) == '[[[6,7],6,"NodeFailed"]]' && $(restarts_of torn) == '[]' ]]
+    lines_of torn 6 | awk '$3 != 8 { exit 1 }'
 }

@@ -77,6 +77,11 @@ bool HostUpdates::ranks_have_left() const {
     return !told_.empty() && record::ranks_have_left(context_.files(), context_.start());
 }
 
+void HostUpdates::ranks_went_on(const Nodes& nodes, const Nodes& dead) {
+    hosts_.place = without(hosts_.place, nodes);
+    hosts_.unfit.insert(dead.begin(), dead.end());
+}
+
 void HostUpdates::take_request(Clock::time_point now) {
     const auto request = record::take_resize_request(context_.files());
     if (!request) {

@@ -39,6 +39,10 @@ class HostUpdates {
     void begin(Clock::time_point now = Clock::now());
     // Cheap, except when it asks Slurm.
     void poll(Clock::time_point now = Clock::now());
+    // Ranks on `nodes` are lost, and the others have gone on in their processes. If these nodes are
+    // usable for two questions, the ranks are told that they are back. Those that are `dead` are
+    // not used again.
+    void ranks_went_on(const Nodes& nodes, const Nodes& dead);
     // Returns whether the ranks of this start have ended after a commit because of what they were
     // told. Meaningful once their step has ended.
     [[nodiscard]] bool ranks_have_left() const;

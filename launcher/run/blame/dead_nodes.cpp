@@ -133,6 +133,34 @@ const std::vector<std::string>& DeadNodes::poll(std::string_view messages, bool 
     return is_lost_ ? dead_ : none;
 }
 
+std::vector<std::string> DeadNodes::silent_now(const std::vector<std::string>& nodes,
+                                               Clock::time_point now) {
+    if (!can_ask(now)) return {};
+    std::vector<std::string> chosen = nodes;
+    for (const std::string& node : nodes_) {
+        if (chosen.size() >= most_at_once) break;
+        if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) chosen.push_back(node);
+    }
+    const std::vector<base::Knock> answers = daemons_.knock(chosen);
+    if (std::find(answers.begin(), answers.end(), base::Knock::open) == answers.end()) return {};
+    std::vector<std::string> silent;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+        if (answers[i] == base::Knock::silent && nodes[i] != own_) silent.push_back(nodes[i]);
+    }
+    return silent;
+}
+
+void DeadNodes::go_on_without(const std::set<std::string>& nodes) {
+    const auto is_one = [&](const std::string& node) { return nodes.contains(node); };
+    std::erase_if(step_nodes_, is_one);
+    std::erase_if(nodes_, is_one);
+    std::erase_if(dead_, is_one);
+    for (const std::string& node : nodes)
+        silent_to_pings_.acquit(node);
+    is_lost_ = has_bad_end_ = looks_ = false;
+    silent_.clear();
+}
+
 const std::vector<std::string>& DeadNodes::wait(std::string_view messages,
                                                 const std::function<bool()>& goes_on) {
     constexpr std::chrono::milliseconds between_questions{100};

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,6 +51,14 @@ class DeadNodes {
     // take.
     [[nodiscard]] const std::vector<std::string>& poll(std::string_view messages, bool stand_still,
                                                        Clock::time_point now = Clock::now());
+
+    // Returns those of these nodes of the step that do not answer, though another node does. May
+    // take as long as poll() may.
+    [[nodiscard]] std::vector<std::string> silent_now(const std::vector<std::string>& nodes,
+                                                      Clock::time_point now = Clock::now());
+    // The step goes on without these nodes of it, and without the tasks of which srun has said that
+    // they have ended badly.
+    void go_on_without(const std::set<std::string>& nodes);
 
     // Must be called once srun has ended, which may give up before it is known that a node is dead.
     // Looks until each node has answered, or has been silent for long enough. Returns the dead

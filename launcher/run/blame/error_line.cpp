@@ -156,6 +156,9 @@ std::size_t traceback_end(const std::vector<std::string_view>& lines, std::size_
     return i;
 }
 
+// What horovod.common.elastic says of a failure after which it goes on.
+constexpr std::string_view of_outlived_failure = "elastic: back to commit ";
+
 }  // namespace
 
 std::string presentable(std::string_view line) {
@@ -171,7 +174,7 @@ std::string first_error_line(std::string_view standard_error) {
     std::optional<std::size_t> text;
     std::optional<std::size_t> remark;
     for (std::size_t i = 0; i < lines.size(); ++i) {
-        if (trim(lines[i]).empty()) continue;
+        if (trim(lines[i]).empty() || lines[i].starts_with(of_outlived_failure)) continue;
         if (lines[i].starts_with("Traceback (most recent call last)")) {
             const std::size_t end = traceback_end(lines, i);
             if (end < lines.size()) return presentable(lines[end]);

@@ -156,6 +156,27 @@ std::vector<std::string> failed_nodes(std::string_view srun_messages) {
     return found;
 }
 
+std::string without_ends(std::string_view srun_messages, const std::set<int>& tasks,
+                         const std::set<std::string>& nodes) {
+    std::string kept;
+    for (const std::string_view line : split(srun_messages, '\n')) {
+        std::vector<TaskEnd> ends;
+        read_line(line, ends);
+        const std::vector<std::string> failed = failed_nodes(line);
+        const bool of_them =
+            (!ends.empty() || !failed.empty()) &&
+            std::all_of(ends.begin(), ends.end(),
+                        [&](const TaskEnd& end) { return tasks.contains(end.task); }) &&
+            std::all_of(failed.begin(), failed.end(),
+                        [&](const std::string& node) { return nodes.contains(node); });
+        if (of_them) continue;
+        // Nothing follows the last newline.
+        if (!kept.empty()) kept += '\n';
+        kept += line;
+    }
+    return kept;
+}
+
 std::optional<EndedBy> end_of_step(std::string_view srun_messages) {
     const auto has = [&](std::string_view words) {
         return srun_messages.find(words) != std::string_view::npos;

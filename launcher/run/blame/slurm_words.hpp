@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,11 @@ struct TaskEnd {
 // step on its own account, because a task that ends after that is a victim and not a cause. If the
 // step was cancelled before any bad end, the tasks that were killed by it are marked as victims.
 [[nodiscard]] std::vector<TaskEnd> bad_ends(std::string_view srun_messages);
+
+// Returns the messages without the lines that say how these tasks have ended, or that these nodes
+// have failed.
+[[nodiscard]] std::string without_ends(std::string_view srun_messages, const std::set<int>& tasks,
+                                       const std::set<std::string>& nodes);
 
 // Says that slurmstepd did not start tasks of a step. srun itself ends with 0 if no task of its
 // step ends badly, even if none has started.

@@ -20,6 +20,7 @@
 #include "record/task_reports.hpp"
 #include "run/again/host_updates.hpp"
 #include "run/again/hosts.hpp"
+#include "run/again/rank_losses.hpp"
 #include "run/again/warning.hpp"
 #include "run/blame/culprit.hpp"
 #include "run/blame/dead_nodes.hpp"
@@ -241,6 +242,30 @@ void look_for_dead_nodes(Context& context, DeadNodes& dead, StepResult& result) 
     });
 }
 
+// Looks for losses. Returns whether the step has to end for one, and srun can still do that.
+bool is_not_outlived(RankLosses& losses, DeadNodes& dead, std::string_view said,
+                     const std::vector<std::string>& dead_nodes) {
+    const std::size_t before = losses.count();
+    losses.poll(said, dead_nodes);
+    const auto gone = losses.dead_nodes();
+    if (losses.count() != before) dead.go_on_without({gone.begin(), gone.end()});
+    return losses.must_end() && dead_nodes.empty();
+}
+
+// Forgets how tasks have ended without which the others have gone on.
+void leave_out_lost(Context& context, const RankLosses& losses, StepResult& result) {
+    result.messages = losses.without_lost(result.messages);
+    if (result.stopped_by || result.ended_on_request || losses.must_end()) return;
+    if (!bad_ends(result.messages).empty() || !failed_nodes(result.messages).empty() ||
+        end_of_step(result.messages) || !result.not_started.empty())
+        return;
+    // srun was killed because it would have waited for a dead node.
+    if (!result.dead_nodes.empty() && !losses.others_have_ended()) return;
+    if (!result.dead_nodes.empty()) context.steps.leave_step();
+    result.dead_nodes.clear();
+    result.exit_code = 0;
+}
+
 // Returns the nodes that are dead, or that srun said had failed.
 std::vector<std::string> lost_nodes(const StepEnd& end) {
     return end.result && !end.result->dead_nodes.empty() ? end.result->dead_nodes
@@ -354,35 +379,52 @@ PhaseEnd Ranks::run(Context& context) {
         [pinger = std::make_shared<base::Pinger>()](const std::vector<std::string>& addresses) {
             return pinger->ask(addresses);
         });
+    RankLosses losses(context, places, words, [&](const std::vector<std::string>& nodes) {
+        return dead.silent_now(nodes);
+    });
+    const auto dead_nodes = [&](std::string_view said) {
+        return keeps_job ? dead.poll(losses.without_lost(said),
+                                     watcher.stands_still() || losses.are_doubtful())
+                         : std::vector<std::string>();
+    };
     StepEnd end{
-        .result = started ? context.steps.run(
-                                {.arguments = srun_arguments(context.plan, step, context.plan.mpi,
-                                                             files, nodes_of(context, step)),
-                                 .environment = srun_environment(context.plan, files, environment),
-                                 .tick =
-                                     [&] {
-                                         if (!std::exchange(noted, true))
-                                             note_places(context, places);
-                                         outputs.poll();
-                                         if (context.host_updates != nullptr)
-                                             context.host_updates->poll();
-                                         pieces.flush();
-                                         warner.poll();
-                                         watcher.poll(!warner.has_warned());
-                                     },
-                                 .enough = [&] { return watcher.ending() || tensorflow.poll(); },
-                                 .dead_nodes =
-                                     [&](std::string_view said) {
-                                         return keeps_job ? dead.poll(said, watcher.stands_still())
-                                                          : std::vector<std::string>();
-                                     },
-                                 .pass_on = [&](int signal) { return warner.pass_on(signal); },
-                                 .starts = starts_of_ranks(context, places, words)})
-                          : tl::unexpected(started.error())};
+        .result =
+            started ? context.steps.run(
+                          {.arguments = srun_arguments(
+                               context.plan, step, context.mpi(), files, nodes_of(context, step),
+                               losses.are_outlived() ? AfterLoss::goes_on : AfterLoss::ends),
+                           .environment = srun_environment(context.plan, files, environment),
+                           .tick =
+                               [&] {
+                                   if (!std::exchange(noted, true)) note_places(context, places);
+                                   outputs.poll();
+                                   if (context.host_updates != nullptr)
+                                       context.host_updates->poll();
+                                   pieces.flush();
+                                   warner.poll();
+                                   watcher.poll(!warner.has_warned());
+                               },
+                           .enough = [&] { return watcher.ending() || tensorflow.poll(); },
+                           .has_failed =
+                               [&](std::string_view said) {
+                                   return losses.are_outlived() &&
+                                          is_not_outlived(losses, dead, said, dead_nodes(said));
+                               },
+                           .dead_nodes =
+                               [&](std::string_view said) {
+                                   if (losses.others_have_ended()) return losses.dead_nodes();
+                                   const bool may_wait =
+                                       losses.are_outlived() && !losses.must_end();
+                                   return may_wait ? std::vector<std::string>() : dead_nodes(said);
+                               },
+                           .pass_on = [&](int signal) { return warner.pass_on(signal); },
+                           .starts = starts_of_ranks(context, places, words)})
+                    : tl::unexpected(started.error())};
     if (end.result && end.result->stopped_by && warner.stop_was_kept())
         end.result->stopped_by.reset();
     watcher.finish(end.result && end.result->stopped_by);
     tensorflow.end(end.result);
+    if (end.result && losses.have_been()) leave_out_lost(context, losses, *end.result);
     if (keeps_job && end.result) look_for_dead_nodes(context, dead, *end.result);
     if (end.result && !end.result->dead_nodes.empty()) context.steps.leave_step();
     if (!noted) note_places(context, places);

@@ -168,7 +168,7 @@ Checked check(Context& context, const plan::Step& ranks, bool in_container) {
     const StepRequest request{
         .arguments = phase_arguments(context.plan, {.layout = ranks,
                                                     .nodes = context.step_nodes(),
-                                                    .mpi = context.plan.mpi,
+                                                    .mpi = context.mpi(),
                                                     .reads_input = true,
                                                     .patience = others_patience,
                                                     .command = std::move(command)}),
@@ -212,8 +212,8 @@ PhaseEnd WireUp::run(Context& context) {
     }
     if (result && result->exit_code == 0) {
         context.log.master(fmt::format("{} wires {} ranks{}",
-                                       context.plan.mpi == "pmi2" ? "PMI-2" : "PMIx",
-                                       ranks.processes, in_container ? " in the container" : ""));
+                                       context.mpi() == "pmi2" ? "PMI-2" : "PMIx", ranks.processes,
+                                       in_container ? " in the container" : ""));
         return {};
     }
     const int step_code = result ? result->exit_code : 1;

@@ -116,13 +116,16 @@ plan::Step one_task_per_node(int nodes) {
 
 base::Arguments srun_arguments(const plan::Plan& plan, const plan::Step& step,
                                const std::string& mpi, const StepFiles& files,
-                               const std::vector<std::string>& nodes) {
+                               const std::vector<std::string>& nodes, AfterLoss after_loss) {
     base::Arguments arguments{"srun"};
     add_layout(arguments, plan, step, nodes);
     arguments.push_back("--mpi=" + (step.pmix ? mpi : std::string("none")));
     arguments.emplace_back("--export=ALL");
     arguments.emplace_back("--input=none");
-    arguments.emplace_back("--kill-on-bad-exit=1");
+    if (after_loss == AfterLoss::ends)
+        arguments.emplace_back("--kill-on-bad-exit=1");
+    else
+        arguments.insert(arguments.end(), {"--kill-on-bad-exit=0", "--no-kill"});
     // A rank may finish long before the others; that must never end the step.
     arguments.emplace_back("--wait=0");
     if (plan.snapshot && !plan.snapshot->working_directory.empty())

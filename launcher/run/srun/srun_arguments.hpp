@@ -29,6 +29,12 @@ struct StepFiles {
 // Returns a step whose tasks are not ranks and may use the whole node.
 [[nodiscard]] plan::Step one_task_per_node(int nodes);
 
+// What Slurm does with a step when a task of it ends badly or a node of it is lost.
+enum class AfterLoss {
+    ends,
+    goes_on,  // until the other tasks have ended
+};
+
 // In the functions below, the step runs on `nodes`. If `nodes` is empty, it runs on all nodes of
 // the allocation or, for the master step, on the first.
 
@@ -36,7 +42,8 @@ struct StepFiles {
 // because srun since 22.05 inherits only some of them from sbatch.
 [[nodiscard]] base::Arguments srun_arguments(const plan::Plan& plan, const plan::Step& step,
                                              const std::string& mpi, const StepFiles& files,
-                                             const std::vector<std::string>& nodes = {});
+                                             const std::vector<std::string>& nodes = {},
+                                             AfterLoss after_loss = AfterLoss::ends);
 
 // A step that a phase of the attempt makes beside those of the plan, such as a check of the nodes.
 // Its tasks read nothing, and srun prints their output, unless a member says otherwise.

@@ -221,6 +221,10 @@ base::Result<StepResult> SrunRunner::run_once(const StepRequest& request) {
             result.ended_on_request = true;
             srun.signal(SIGTERM);
         }
+        if (!told_to_end && request.has_failed(result.messages)) {
+            told_to_end = true;
+            srun.signal(SIGTERM);
+        }
         if (result.dead_nodes.empty()) {
             result.dead_nodes = request.dead_nodes(result.messages);
             // A child of srun then has Slurm kill the tasks that still run.

@@ -40,6 +40,11 @@ struct StepRequest {
     std::function<void()> tick = [] {};  // called about four times a second
     // Called after each tick. Once it returns true, Slurm kills the step's tasks.
     std::function<bool()> enough = [] { return false; };
+    // Called after each tick with what srun has said so far. Once it returns true, Slurm kills the
+    // step's tasks because one of them has failed, as --kill-on-bad-exit=1 would have it.
+    std::function<bool(std::string_view messages)> has_failed = [](std::string_view) {
+        return false;
+    };
     // Called after each tick with what srun has said so far. Once it returns nodes, srun is killed:
     // it would wait for the tasks there until Slurm gives the nodes up. The other tasks are killed
     // with it.

@@ -34,6 +34,13 @@ TEST(ElasticJob, IsOneThatSaysItsLeastNumberOfNodes) {
     EXPECT_EQ(*leaving("1"), (Elastic{2, 3, true}));
     EXPECT_EQ(*leaving("0"), (Elastic{2, 3, false}));
     EXPECT_EQ(leaving("yes").error().where, "BATCHAI_ELASTIC_LEAVE_DRAINED");
+    const auto keeping = [](const char* value) {
+        return elastic_of(
+            {{"BATCHAI_ELASTIC_MIN_NODES", "2"}, {"BATCHAI_ELASTIC_KEEP_PROCESSES", value}}, 4);
+    };
+    EXPECT_EQ(*keeping("1"), (Elastic{2, 3, false, true}));
+    EXPECT_EQ(*keeping("0"), (Elastic{2, 3}));
+    EXPECT_EQ(keeping("2").error().where, "BATCHAI_ELASTIC_KEEP_PROCESSES");
 }
 
 TEST(ElasticJob, SurvivesTheLossOfANode) {

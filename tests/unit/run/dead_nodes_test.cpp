@@ -96,6 +96,27 @@ TEST_F(DeadNodesTest, NobodyLooksWhileAllTasksRun) {
     EXPECT_EQ(asked_, 0);
 }
 
+TEST_F(DeadNodesTest, OneLookTellsWhoIsSilentNow) {
+    fall_silent("n2");
+    EXPECT_THAT(dead_.silent_now({"n2"}, now_), ElementsAre("n2"));
+    EXPECT_THAT(dead_.silent_now({"n3", "n2"}, now_), ElementsAre("n2"));
+    die("n3");
+    EXPECT_THAT(dead_.silent_now({"n3"}, now_), IsEmpty()) << "its slurmd may be starting again";
+    die("n1");
+    EXPECT_THAT(dead_.silent_now({"n2"}, now_), IsEmpty()) << "nobody answers";
+}
+
+// Breaks when a job whose ranks outlive others ends because of the node that it has lost before.
+TEST_F(DeadNodesTest, AStepThatGoesOnWithoutANodeMayLoseTheNextOne) {
+    die("n2");
+    EXPECT_THAT(rounds(refusals + DeadNodes::least_rounds, bad_end), ElementsAre("n2"));
+    dead_.go_on_without({"n2"});
+    EXPECT_THAT(rounds(9, ""), IsEmpty());
+    die("n3");
+    EXPECT_THAT(rounds(9, ""), IsEmpty()) << "nobody looks";
+    boot("n3");
+}
+
 // Nodes that answer pings, each at its own address of this host, unless they are silent.
 class PingedNodes : public DeadNodesTest {
   protected:

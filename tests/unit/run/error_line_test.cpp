@@ -118,4 +118,11 @@ TEST(FirstErrorLine, IsFoundInWhatToolsPrint) {
         EXPECT_EQ(first_error_line(said.text), said.line) << said.by;
 }
 
+// Breaks when a rank that is killed is said to have died of an earlier loss, which it has outlived.
+TEST(FirstErrorLine, IsNoFailureAfterWhichAnElasticFunctionGoesOn) {
+    const std::string outlived = "elastic: back to commit 2: rank 1 failed: lost rank 5\n";
+    EXPECT_EQ(first_error_line(outlived), "");
+    EXPECT_EQ(first_error_line(outlived + "ValueError: x\n"), "ValueError: x");
+}
+
 }  // namespace batchai::run

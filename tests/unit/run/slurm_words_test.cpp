@@ -137,6 +137,18 @@ TEST(MemoryNotice, IsNoProgramsOwnAndNotOfAnotherJob) {
 }
 
 // What slurmstepd of Slurm 22.05.8 wrote.
+TEST(WithoutEnds, LeavesOutOnlyTheTasksAndNodesThatAreNamed) {
+    const std::string said =
+        "srun: error: n2: tasks 2-3: Killed\n"
+        "srun: error: n1: tasks 1,4: Exited with exit code 3\n"
+        "srun: something else\n"
+        "srun: error: Node failure on n2\n";
+    EXPECT_EQ(without_ends(said, {1, 2, 3}, {"n2"}),
+              "srun: error: n1: tasks 1,4: Exited with exit code 3\nsrun: something else\n");
+    EXPECT_EQ(without_ends(said, {2}, {"n3"}), said);
+    EXPECT_EQ(without_ends("", {2}, {}), "");
+}
+
 TEST(EndOfJob, KnowsEachNotice) {
     using record::EndedBy;
     const std::string cancelled =

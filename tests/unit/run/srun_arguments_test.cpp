@@ -88,6 +88,18 @@ TEST(SrunArguments, LetTheStepsBesideTheRanksShareTheirNodes) {
                 Not(Contains("--mem=0")));
 }
 
+// Breaks when Slurm ends ranks that are to go on without a lost one.
+TEST(SrunArguments, LetTheOtherTasksGoOnIfTheJobWantsThat) {
+    const auto as_usual = srun_arguments(two_nodes(), ranks(), "pmix", {"/o", "/e"});
+    EXPECT_THAT(as_usual, Contains("--kill-on-bad-exit=1"));
+    EXPECT_THAT(as_usual, Not(Contains("--no-kill")));
+    const auto arguments =
+        srun_arguments(two_nodes(), ranks(), "pmi2", {"/o", "/e"}, {}, AfterLoss::goes_on);
+    EXPECT_THAT(arguments, Contains("--kill-on-bad-exit=0"));
+    EXPECT_THAT(arguments, Contains("--no-kill"));
+    EXPECT_THAT(arguments, Contains("--mpi=pmi2"));
+}
+
 TEST(SrunArguments, RefuseToRunWhereThePluginIsNotActive) {
     const auto arguments = srun_arguments(two_nodes(), ranks(), "pmix", {"/o", "/e"});
     const auto guard = std::find_if(arguments.begin(), arguments.end(), [](const auto& word) {

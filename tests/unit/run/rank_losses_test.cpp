@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "run/again/rank_losses.hpp"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "attempt_of_fakes.hpp"
+
+namespace batchai::run {
+
+namespace {
+
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr const char* end_of_2_and_3 = "srun: error: n2.invalid: tasks 2-3: Killed\n";
+
+}  // namespace
+
+// Six ranks on three nodes, of which the job needs two.
+class RankLossesTest : public ScratchTest {
+  protected:
+    void SetUp() override {
+        ScratchTest::SetUp();
+        plan_.directories.job_directory = path("job");
+        std::filesystem::create_directories(path("job/elastic"));
+        std::filesystem::permissions(path("job/elastic"), std::filesystem::perms::owner_all);
+        logs_.emplace(path("logs"));
+        log_.emplace(*logs_, path("job/node"), granted_.nodes);
+        context_.emplace(
+            Context{.plan = plan_,
+                    .options = options_,
+                    .granted = granted_,
+                    .steps = steps_,
+                    .outside = outside_,
+                    .logs = *logs_,
+                    .log = *log_,
+                    .elastic = plan::Elastic{.least_nodes = 2, .keeps_processes = true},
+                    .ports = {},
+                    .place = place_on(granted_.nodes)});
+        context_->lost = [this](record::Loss loss) { noted_.push_back(std::move(loss)); };
+        begin();
+    }
+    void begin() {
+        losses_.emplace(*context_,
+                        record::RankPlaces{{"n1.invalid", "n1.invalid", "n2.invalid", "n2.invalid",
+                                            "n3.invalid", "n3.invalid"}},
+                        TaskWords{.job_id = "7"},
+                        [this](const std::vector<std::string>&) { return silent_; });
+    }
+    void say_that_ranks_stay() {
+        append("job/elastic/stay.json", R"({"schema": "batchai-ranks-stay/v1", "start": "1"})");
+    }
+    void ask(const std::string& number, const std::string& lost, const std::string& here,
+             const std::string& start = "1") {
+        std::filesystem::remove(path("job/elastic/loss.json"));
+        append("job/elastic/loss.json",
+               fmt::format(R"({{"schema": "batchai-ranks-lost/v1", "start": "{}", "number": "{}",
+                               "lost": [{}], "here": [{}]}})",
+                           start, number, lost, here));
+    }
+    void poll(const std::string& said, seconds later = seconds(0),
+              const std::vector<std::string>& dead = {}) {
+        now_ += later;
+        losses_->poll(said, dead, now_);
+    }
+    [[nodiscard]] std::string answer() const {
+        return std::filesystem::exists(path("job/elastic/loss-answer.json"))
+                   ? text_of("job/elastic/loss-answer.json")
+                   : "";
+    }
+
+    plan::Plan plan_;
+    RunOptions options_;
+    slurm::ThisJob granted_{
+        .job_id = "7", .restart = 0, .nodes = {"n1.invalid", "n2.invalid", "n3.invalid"}};
+    FakeSteps steps_;
+    FakeOutside outside_;
+    std::optional<LogDirectory> logs_;
+    std::optional<ExecutionLog> log_;
+    std::optional<Context> context_;
+    std::vector<record::Loss> noted_;
+    std::vector<std::string> silent_;
+    std::optional<RankLosses> losses_;
+    RankLosses::Clock::time_point now_{seconds(1000)};
+};
+
+// Breaks when ranks that do not know how to go on hang after the death of one.
+TEST_F(RankLossesTest, AStepEndsAtOnceIfItsRanksHaveNotSaidThatTheyStay) {
+    poll("");
+    EXPECT_FALSE(losses_->must_end());
+    poll(end_of_2_and_3);
+    EXPECT_TRUE(losses_->must_end());
+}
+
+TEST_F(RankLossesTest, TheOthersGoOnOnceSlurmSaysTheSame) {
+    say_that_ranks_stay();
+    ask("a", "2, 3", "0, 1, 4, 5");
+    poll("srun: error: n2.invalid: task 2: Killed\n");
+    EXPECT_EQ(answer(), "") << "rank 3 may live";
+    const std::string said = std::string("srun: error: n2.invalid: task 2: Killed\n") +
+                             "srun: error: n2.invalid: task 3: Killed\n";
+    poll(said);
+    EXPECT_THAT(answer(), HasSubstr(R"("refusal": "")"));
+    EXPECT_THAT(answer(), HasSubstr(R"("number": "a")"));
+    EXPECT_FALSE(losses_->must_end());
+    ASSERT_EQ(noted_.size(), 1U);
+    EXPECT_THAT(noted_[0].ranks, ElementsAre(2, 3));
+    EXPECT_EQ(noted_[0].ranks_left, 4);
+    EXPECT_EQ(noted_[0].failure.rank, 2);
+    EXPECT_EQ(losses_->without_lost(said), "");
+    // The next loss.
+    poll(said, RankLosses::longest_silence * 2);
+    EXPECT_FALSE(losses_->must_end());
+    ask("b", "5", "0, 1, 4");
+    poll(said + "srun: error: n3.invalid: task 5: Exited with exit code 1\n");
+    EXPECT_FALSE(losses_->must_end());
+    ASSERT_EQ(noted_.size(), 2U);
+    EXPECT_EQ(noted_[1].failure.rank, 5);
+}
+
+TEST_F(RankLossesTest, AQuestionOfAnotherStartCountsForNothing) {
+    say_that_ranks_stay();
+    ask("a", "2, 3", "0, 1, 4, 5", "1-1");
+    poll(end_of_2_and_3);
+    poll(end_of_2_and_3, RankLosses::longest_silence);
+    EXPECT_FALSE(losses_->must_end());
+    poll(end_of_2_and_3, seconds(1));
+    EXPECT_TRUE(losses_->must_end());
+    EXPECT_EQ(answer(), "");
+}
+
+// Breaks when a part of a torn network goes on without the other.
+TEST_F(RankLossesTest, RanksThatLiveAreNotLost) {
+    say_that_ranks_stay();
+    ask("a", "2, 3", "0, 1, 4, 5");
+    poll("");
+    poll("", RankLosses::longest_doubt - seconds(1));
+    EXPECT_EQ(answer(), "");
+    poll("", seconds(1));
+    EXPECT_THAT(answer(), HasSubstr("rank 2 is said to be lost, but has not ended"));
+    EXPECT_TRUE(losses_->must_end());
+    EXPECT_THAT(noted_, IsEmpty());
+}
+
+TEST_F(RankLossesTest, ANodeThatIsSilentForItsPeersAndForUsIsDead) {
+    say_that_ranks_stay();
+    ask("a", "2, 3", "0, 1, 4, 5");
+    silent_ = {"n2.invalid"};
+    poll("");
+    EXPECT_TRUE(losses_->are_doubtful());
+    EXPECT_EQ(answer(), "");
+    poll("", seconds(1));
+    EXPECT_THAT(answer(), HasSubstr(R"("refusal": "")"));
+    EXPECT_THAT(losses_->dead_nodes(), ElementsAre("n2.invalid"));
+    ASSERT_EQ(noted_.size(), 1U);
+    EXPECT_EQ(noted_[0].failure.code, "NodeFailed");
+    EXPECT_EQ(noted_[0].failure.node, "n2.invalid");
+    // Slurm says so much later.
+    const std::string later = "srun: error: Node failure on n2.invalid\n";
+    EXPECT_EQ(losses_->without_lost(later), "");
+    poll(later, seconds(1), {"n2.invalid"});
+    EXPECT_FALSE(losses_->must_end());
+    // srun waits for the tasks on it.
+    for (const char* rank : {"0", "1", "4"})
+        append(fmt::format("job/elastic/ended.1.{}", rank), "{}");
+    poll(later, seconds(10));
+    append("job/elastic/ended.1-1.5", "{}");
+    poll(later, seconds(10));
+    EXPECT_FALSE(losses_->others_have_ended());
+    append("job/elastic/ended.1.5", "{}");
+    poll(later, seconds(10));
+    EXPECT_FALSE(losses_->others_have_ended());
+    poll(later, RankLosses::end_of_ranks);
+    EXPECT_TRUE(losses_->others_have_ended());
+}
+
+// Breaks when the other part of a torn network ends the one that has gone on.
+TEST_F(RankLossesTest, RanksWithoutWhichOthersHaveGoneOnAreRefusedAlone) {
+    say_that_ranks_stay();
+    ask("a", "2, 3", "0, 1, 4, 5");
+    silent_ = {"n2.invalid"};
+    poll("");
+    poll("", seconds(1));
+    ASSERT_EQ(noted_.size(), 1U);
+    silent_.clear();
+    ask("b", "0, 1, 4, 5", "2, 3");
+    poll("", seconds(1));
+    EXPECT_THAT(answer(), HasSubstr("gone on without these ranks"));
+    EXPECT_THAT(answer(), HasSubstr(R"("number": "b")"));
+    poll("srun: error: n2.invalid: tasks 2-3: Exited with exit code 1\n", seconds(1));
+    EXPECT_FALSE(losses_->must_end());
+}
+
+TEST_F(RankLossesTest, TooFewNodesAreRefused) {
+    say_that_ranks_stay();
+    ask("a", "0, 1, 2, 3", "4, 5");
+    poll(
+        "srun: error: n2.invalid: tasks 2-3: Killed\nsrun: error: n1.invalid: tasks 0-1: Killed\n");
+    EXPECT_THAT(answer(), HasSubstr("only 1 nodes are left, but 2 are needed"));
+    EXPECT_TRUE(losses_->must_end());
+}
+
+TEST_F(RankLossesTest, ASpareNodeComesFirst) {
+    context_->place.spares = {"n4.invalid"};
+    say_that_ranks_stay();
+    begin();
+    say_that_ranks_stay();
+    ask("a", "2, 3", "0, 1, 4, 5");
+    poll(end_of_2_and_3);
+    EXPECT_THAT(answer(), HasSubstr("a spare node takes the place"));
+    EXPECT_TRUE(losses_->must_end());
+}
+
+TEST_F(RankLossesTest, FilesOfAnEarlierRunAreRemoved) {
+    say_that_ranks_stay();
+    append("job/elastic/ended.1.0", "{}");
+    append("job/elastic/committed.pickle", "");
+    begin();
+    std::vector<std::string> left;
+    for (const auto& entry : std::filesystem::directory_iterator(path("job/elastic")))
+        left.push_back(entry.path().filename().string());
+    EXPECT_THAT(left, ElementsAre("committed.pickle"));
+}
+
+TEST_F(RankLossesTest, AJobThatDoesNotWantItIsAsBefore) {
+    context_->elastic->keeps_processes = false;
+    begin();
+    EXPECT_FALSE(losses_->are_outlived());
+    poll(end_of_2_and_3);
+    EXPECT_FALSE(losses_->must_end()) << "srun ends the step itself";
+}
+
+}  // namespace batchai::run
