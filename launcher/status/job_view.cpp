@@ -306,6 +306,8 @@ base::Value execution_info(const JobView& view) {
                  base::Value::Array(view.attempt->warnings.begin(), view.attempt->warnings.end()));
     if (view.attempt && !view.attempt->alarms.empty())
         info.set("alarms", base::to_value(view.attempt->alarms));
+    if (view.attempt && !view.attempt->losses.empty())
+        info.set("losses", base::to_value(view.attempt->losses));
     return info;
 }
 

@@ -87,6 +87,12 @@ class Events {
                 fmt::format("the ranks start again on {}: {}", nodes_text(restart.nodes),
                             failure_text(restart.failure)),
                 restart.failure.node, restart.failure.rank);
+        for (const record::Loss& loss : attempt.losses)
+            add(loss.time, "ranksLost",
+                fmt::format("{} ranks go on without rank{} {}: {}", loss.ranks_left,
+                            loss.ranks.size() == 1 ? "" : "s", fmt::join(loss.ranks, ", "),
+                            failure_text(loss.failure)),
+                loss.failure.node, loss.failure.rank);
         for (const record::Alarm& alarm : attempt.alarms)
             add(alarm.time, "alarm",
                 alarm.where.empty() ? alarm.message

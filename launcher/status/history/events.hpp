@@ -14,7 +14,7 @@ struct Event {
     base::Time time{};
     std::optional<int> attempt{};
     // "submitted", "waits", "attemptBegan", "phaseBegan", "phaseEnded", "failure", "nodeFailure",
-    // "ranksRestarted", "alarm", "retry", "attemptEnded", "jobEnded"
+    // "ranksRestarted", "ranksLost", "alarm", "retry", "attemptEnded", "jobEnded"
     std::string kind{};
     std::string node{};  // empty: the job as a whole
     std::optional<int> rank{};
