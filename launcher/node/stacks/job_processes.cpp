@@ -115,6 +115,12 @@ std::map<pid_t, Belonging> belongings(const SeenProcesses& processes) {
     return known;
 }
 
+// Returns whether the number is that of a step for ranks. Those of other steps are greater than any
+// int. From 26.05 on, Slurm writes them as negative ones, and the batch script has one: -5.
+bool is_of_srun(std::string_view step) {
+    return base::number_in<int>(step).value_or(-1) >= 0;
+}
+
 bool waits_for_children(const SeenProcess& seen) {
     const visit::JobProcess& process = seen.process;
     // A Python that cannot say where it is may be a rank that runs another program.
@@ -137,7 +143,7 @@ SeenProcesses processes_of_job(const std::string& job_id, const std::string& own
         visit::JobProcess& process = at->second.process;
         const bool is_of_job = belonging != known.end() && belonging->second.job == job_id &&
                                belonging->second.step != own_step &&
-                               base::number_in<int>(belonging->second.step);
+                               is_of_srun(belonging->second.step);
         if (is_of_job) process.program = program_of(at->first);
         if (!is_of_job || is_ours(process.program)) {
             at = found.erase(at);

@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spawn.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -265,6 +266,51 @@ TEST(JobProcesses, TellRanksFromWhatTheyHaveStarted) {
                                         {31, seen_process(31, 30, 0, true)}};
     batchai::node::mark_tasks(nested);
     EXPECT_THAT(tasks_in(nested), testing::ElementsAre(30, 31));
+}
+
+// A program of this user in a step, until this object goes.
+class ProgramOfStep {
+  public:
+    ProgramOfStep(const std::string& job, const std::string& step) {
+        const std::array<std::string, 3> variables{"SLURM_JOB_ID=" + job, "SLURM_STEP_ID=" + step,
+                                                   "SLURM_PROCID=0"};
+        std::array<const char*, 4> environment{};
+        std::transform(variables.begin(), variables.end(), environment.begin(),
+                       [](const std::string& variable) { return variable.c_str(); });
+        const std::array<const char*, 3> command{"sleep", "600", nullptr};
+        // Returns when the child has its new environment.
+        EXPECT_EQ(
+            posix_spawn(&process_, "/bin/sleep", nullptr, nullptr,
+                        const_cast<char**>(command.data()), const_cast<char**>(environment.data())),
+            0);
+    }
+    ProgramOfStep(const ProgramOfStep&) = delete;
+    ProgramOfStep& operator=(const ProgramOfStep&) = delete;
+    ~ProgramOfStep() {
+        if (process_ <= 0) return;
+        kill(process_, SIGKILL);
+        waitpid(process_, nullptr, 0);
+    }
+    [[nodiscard]] pid_t process() const { return process_; }
+
+  private:
+    pid_t process_ = -1;
+};
+
+// Breaks when the batch script or a user's shell, whose steps have numbers too, are taken for
+// ranks.
+TEST(JobProcesses, AreThoseOfStepsForRanks) {
+    // No job of this machine has this number.
+    const std::string job = fmt::format("{}{}", 4000000, getpid());
+    const ProgramOfStep batch_script(job, "-5");
+    const ProgramOfStep shell(job, "-6");
+    const ProgramOfStep former_shell(job, "4294967290");
+    const ProgramOfStep rank(job, "0");
+    const ProgramOfStep own(job, "1");
+    std::vector<pid_t> found;
+    for (const auto& [number, seen] : batchai::node::processes_of_job(job, "1"))
+        found.push_back(number);
+    EXPECT_THAT(found, testing::ElementsAre(rank.process()));
 }
 
 // Breaks when a shell stays, or a rank that stands still elsewhere goes.
