@@ -69,6 +69,7 @@ constexpr std::string_view by_records = "the job starts in the directory of its 
 constexpr std::string_view by_environment =
     "the job has the variables of your shell, and those of \"environmentVariables\"";
 constexpr std::string_view by_toolkit = "the settings of the toolkit say what the job runs";
+constexpr std::string_view by_container = "\"containerSettings\" sets the container";
 constexpr std::string_view by_user = "a job runs as the user who submits it";
 constexpr std::string_view by_command = "it would keep `job create` from submitting the job";
 constexpr std::string_view by_file = "it is an option of `batchai job create`";
@@ -95,7 +96,10 @@ constexpr std::array refused = {
     RefusedKey{"export-file", by_environment},
     RefusedKey{"get-user-env", by_environment},
     RefusedKey{"wrap", by_toolkit},
-    RefusedKey{"container", "\"containerSettings\" sets the container"},
+    RefusedKey{"external", by_toolkit},
+    RefusedKey{"container", by_container},
+    RefusedKey{"container-id", by_container},
+    RefusedKey{"container-type", by_container},
     RefusedKey{"uid", by_user},
     RefusedKey{"gid", by_user},
     RefusedKey{"clusters", "jobs on other clusters of Slurm are not supported yet"},

@@ -50,6 +50,8 @@ TEST(SbatchWords, OfLaterReleasesOfSlurmAreReadAsTheseReadThem) {
     EXPECT_THAT(read({"--requeue=expedite", "--oom-kill-step", "--spread-segments"}),
                 ElementsAre("--requeue=expedite", "--oom-kill-step", "--spread-segments"));
     EXPECT_THAT(read({"--requeue"}), ElementsAre("--requeue"));
+    EXPECT_THAT(read({"--mem-update", "10@60", "--resources", "x"}),
+                ElementsAre("--mem-update=10@60", "--resources=x"));
 }
 
 TEST(SbatchWords, OfAPluginArePassedOn) {
@@ -99,6 +101,9 @@ TEST(SbatchWords, ThatBelongToThePlanAreRefusedInEachForm) {
                                Words{"--cluster=x"},
                                Words{"--uid=0"},
                                Words{"--container=x"},
+                               Words{"--container-id=x"},
+                               Words{"--container-type", "x"},
+                               Words{"--external"},
                                Words{"--get-user-env"},
                                Words{"--quiet"},
                                Words{"-Q"},
