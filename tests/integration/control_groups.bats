@@ -23,7 +23,7 @@ setup_file() {
     make_root "$BATS_FILE_TMPDIR/root"
     pack "$BATS_FILE_TMPDIR/root" "$share/image.sqsh"
     site_lua << 'LUA' | as_user bash -c "cat > $share/site.lua"
-return { vm_sizes = { HALF = { gpus = 1, cpus = 1 } },
+return { vm_sizes = { HALF = { gpus = 1, cpus = 1 } }, exclusive = false,
          container_binds = { "/run/minicluster" },
          environment = { BATCHAI_GPU_CHECK = "0" } }
 LUA
