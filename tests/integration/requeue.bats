@@ -109,9 +109,11 @@ is_held() { [[ $(as_user squeue -h -j "$1" -o %T) == REQUEUE_HOLD ]]; }
     create_expedited lost
     wait_until 60 ranks_run lost
     node=$(nodes_of lost)
-    as_root_on login scontrol update nodename="$node" state=down reason=test
+    # It must be lost indeed. One that an administrator sets down comes back as soon as its slurmd answers.
+    # Slurm then starts the job there while its last attempt is still ending, and drains the node for it.
+    host_dies "$node"
     run -0 batchai job wait --name lost
     show lost | jq -e '.attempts | length == 2'
-    # Slurm takes it back when its slurmd answers, but not before the job has left it.
+    host_lives "$node"
     wait_until 60 nodes_idle 2
 }
