@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <tl/expected.hpp>
@@ -68,6 +70,18 @@ using Done = Outcome<void>;
 [[nodiscard]] inline tl::unexpected<Failure> lost(int rank, std::string text) {
     return tl::unexpected<Failure>(
         Failure{.status = MPIB_ERROR_PEER_LOST, .text = std::move(text), .of_rank = rank});
+}
+
+// The text of a failure that another rank has told of itself, and whether a text is such a one.
+[[nodiscard]] inline std::string told_by(int rank, const std::string& text) {
+    return "rank " + std::to_string(rank) + " failed: " + text;
+}
+[[nodiscard]] inline bool is_told_by_another_rank(std::string_view text) {
+    constexpr std::string_view before_rank = "rank ";
+    if (!text.starts_with(before_rank)) return false;
+    text.remove_prefix(before_rank.size());
+    const std::size_t end = text.find_first_not_of("0123456789");
+    return end != 0 && end != std::string_view::npos && text.substr(end).starts_with(" failed: ");
 }
 
 // Passes the failure of one type of outcome on as another type.

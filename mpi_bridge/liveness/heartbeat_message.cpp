@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <string>
 
-#include <fmt/core.h>
-
 namespace mpi_bridge {
 
 HeartbeatMessage HeartbeatMessage::of_failure(int rank, const Failure& failure) {
@@ -18,7 +16,7 @@ HeartbeatMessage HeartbeatMessage::of_failure(int rank, const Failure& failure) 
 Failure HeartbeatMessage::failure() const {
     const auto end = std::find(text.begin(), text.end(), '\0');
     return {.status = static_cast<mpib_status>(status),
-            .text = fmt::format("rank {} failed: {}", rank, std::string(text.begin(), end)),
+            .text = told_by(rank, std::string(text.begin(), end)),
             .of_rank = rank};
 }
 

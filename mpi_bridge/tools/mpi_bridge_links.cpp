@@ -17,6 +17,7 @@
 
 #include <fmt/format.h>
 
+#include "core/failure.hpp"
 #include "mpi_bridge.h"
 #include "mpi_bridge_messages.h"
 #include "tools/links/pairs.hpp"
@@ -115,7 +116,7 @@ class LinkCheck {
     [[nodiscard]] int faulty_peer() const { return faulty_peer_; }
     // The round in which data did not come, whereupon this rank has stopped; -1: in none. Those
     // that wait for it in later rounds find a fault that is none.
-    [[nodiscard]] int lost_in_round() const { return goes_on_ ? -1 : round_; }
+    [[nodiscard]] int lost_in_round() const { return goes_on_ || fault_.empty() ? -1 : round_; }
 
   private:
     void complain(int peer, const std::string& text) {
@@ -147,8 +148,10 @@ class LinkCheck {
         mpib_message_release(sent);
         return good;
     }
+    // What has failed on another rank, perhaps in a later round, says nothing of this link.
     bool lost(int peer) {
-        complain(peer, mpib_last_error());
+        const std::string_view why = mpib_last_error();
+        if (!mpi_bridge::is_told_by_another_rank(why)) complain(peer, std::string(why));
         goes_on_ = false;
         return false;
     }

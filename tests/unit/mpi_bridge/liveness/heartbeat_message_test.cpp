@@ -12,6 +12,7 @@ namespace {
 using mpi_bridge::Failure;
 using mpi_bridge::failure_neighbours;
 using mpi_bridge::HeartbeatMessage;
+using mpi_bridge::is_told_by_another_rank;
 
 TEST(HeartbeatMessage, SaysOnWhichRankAFailureHappened) {
     const auto message = HeartbeatMessage::of_failure(3, {MPIB_ERROR_MISMATCH, "other arguments"});
@@ -20,6 +21,10 @@ TEST(HeartbeatMessage, SaysOnWhichRankAFailureHappened) {
     EXPECT_EQ(failure.status, MPIB_ERROR_MISMATCH);
     EXPECT_EQ(failure.text, "rank 3 failed: other arguments");
     EXPECT_EQ(failure.of_rank, 3);
+    EXPECT_TRUE(is_told_by_another_rank(failure.text));
+    EXPECT_FALSE(is_told_by_another_rank("other arguments"));
+    EXPECT_FALSE(is_told_by_another_rank("rank 3 has gone"));
+    EXPECT_FALSE(is_told_by_another_rank("rank  failed: x"));
 }
 
 TEST(HeartbeatMessage, CutsATextThatIsTooLong) {
