@@ -67,13 +67,15 @@ def enter(cluster: Cluster, host: str) -> None:
     kernel.unshare(kernel.CLONE_NEWCGROUP)
 
 
-def join(anchor: int) -> None:
-    """Puts this process into the groups of a host, where it has some."""
+def files_to_join(anchor: int) -> list[str]:
+    """Who writes 0 into these files is in the groups of the host; none where it has no groups."""
+    files = []
     for line in Path(f"/proc/{anchor}/cgroup").read_text().splitlines():
         _, name, path = line.split(":", 2)
         if path.startswith("/minicluster-"):
             hierarchy = _MOUNTED / name if name else _unified()
-            (hierarchy / path.lstrip("/") / "cgroup.procs").write_text("0")
+            files.append(str(hierarchy / path.lstrip("/") / "cgroup.procs"))
+    return files
 
 
 def show(cluster: Cluster, root: Path) -> None:

@@ -100,6 +100,24 @@ def enter_command(anchor: int) -> list[str]:
     return ["nsenter", "-t", str(anchor), "-n", "-u", "-i", "-m", "-p", "-C", "--"]
 
 
+# Its arguments are files, "--" and a command.
+_JOIN = 'while [ "$1" != -- ]; do echo 0 > "$1"; shift; done; shift; exec "$@"'
+
+
+def _enter_with_groups(anchor: int) -> list[str]:
+    """The same for a command that is in the host's control groups as well.
+
+    The namespace of groups alone does not put it there. It comes to them as a process of the host:
+    from 26.05 on, slurmd does not start where a group has one from outside, such as the nsenter
+    that waits for it.
+    """
+    files = control_group.files_to_join(anchor)
+    if not files:
+        return enter_command(anchor)
+    first = ["nsenter", "-t", str(anchor), "-p", "--", "sh", "-ec", _JOIN, "join", *files, "--"]
+    return first + [word for word in enter_command(anchor) if word != "-p"]
+
+
 def run(anchor: int, argv: list[str]) -> subprocess.CompletedProcess[str]:
     """Runs a command in the host as root and returns its output."""
     return subprocess.run(
@@ -128,13 +146,11 @@ def spawn(
     added = ["env", *(f"{name}={value}" for name, value in variables.items())] if variables else []
     with log.open("ab") as output:
         subprocess.run(
-            [*enter_command(anchor), *limit, "setsid", "--fork", *added, *argv],
+            [*_enter_with_groups(anchor), *limit, "setsid", "--fork", *added, *argv],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"},
-            # The namespace alone does not put it there.
-            preexec_fn=lambda: control_group.join(anchor),
             check=True,
         )
 
