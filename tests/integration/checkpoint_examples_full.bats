@@ -31,7 +31,7 @@ teardown_file() {
 teardown() {
     local host
     for host in h1 h2 h3 h4; do
-        as_root_on "$host" pgrep -x slurmd > /dev/null && continue
+        as_root_on "$host" pgrep -x "$(slurmd_pattern)" > /dev/null && continue
         # As after a restart, which also empties /tmp: nothing else removes what jobs had there.
         as_root_on "$host" bash -c 'pkill -KILL slurmstepd; pkill -KILL -u alice; rm -rf /tmp/batchai-*'
         start_slurmd "$host"

@@ -38,7 +38,7 @@ all_differ() {
     [[ $status -ne 0 ]]
 }
 
-one_slurmd_runs() { [[ $(as_root_on h1 pgrep -c -x slurmd) == 1 ]]; }
+one_slurmd_runs() { [[ $(as_root_on h1 pgrep -c -x "$(slurmd_pattern)") == 1 ]]; }
 
 # Breaks when /tmp is one directory for all hosts, or /shared is not.
 @test "a file in /tmp stays on its host and a file in /shared is on all" {

@@ -80,6 +80,10 @@ slurm_conf_elsewhere() {
     as_user sed -e '/^PlugStackConfig=/d' -e "$1" /etc/slurm/slurm.conf && echo PlugStackConfig=/etc/slurm/plugstack.conf
 }
 
+# slurmd_pattern: what pgrep -x finds slurmd by. That of 26.05 executes its own program again when it is
+# reconfigured, which Debian calls slurmd-wlm.
+slurmd_pattern() { echo 'slurmd(-wlm)?'; }
+
 # slurmd_log HOST: where its slurmd writes.
 slurmd_log() { echo "${MINICLUSTER_HOME:-/var/lib/minicluster}/$MINICLUSTER_NAME/log/$1-slurmd.log"; }
 
@@ -108,7 +112,7 @@ host_loses_power() {
 # host_lives HOST: one that has died is there again, and Slurm knows it.
 host_lives() {
     as_root_on "$1" ip link set eth0 up
-    as_root_on "$1" pgrep -x slurmd > /dev/null || start_slurmd "$1"
+    as_root_on "$1" pgrep -x "$(slurmd_pattern)" > /dev/null || start_slurmd "$1"
     wait_until 60 node_answers "$1"
 }
 node_answers() {
@@ -123,7 +127,9 @@ restart_slurmds() {
     local host
     wait_until 60 nothing_completes
     for host in h1 h2 h3 h4; do
-        as_root_on "$host" sh -c 'pkill -KILL -x slurmd; while pgrep -x slurmd > /dev/null; do sleep 0.1; done'
+        # shellcheck disable=SC2016 # for the shell on that host
+        as_root_on "$host" sh -c 'pkill -KILL -x "$1"; while pgrep -x "$1" > /dev/null; do sleep 0.1; done' \
+            kill "$(slurmd_pattern)"
         start_slurmd "$host"
     done
     wait_until 60 nodes_idle 4
