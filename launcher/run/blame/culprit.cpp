@@ -2,6 +2,7 @@
 #include "run/blame/culprit.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <cstddef>
 #include <utility>
 
@@ -83,7 +84,11 @@ std::optional<Culprit> culprit(const std::vector<TaskEnd>& ends, const TaskWords
         std::string line = line_about(end.task, words);
         const bool follows =
             failure ? failure->cause == Cause::peer_lost : tells_of_a_broken_connection(line);
-        const int weight = end.signal ? 3 : (follows ? 1 : 2);
+        int weight = end.signal ? 3 : (follows ? 1 : 2);
+        // Slurm has terminated others for a rank that aborted the step, and told their ends first.
+        const bool aborted = failure && failure->cause == Cause::aborted && !end.signal;
+        if (aborted && best && best->end.signal == SIGTERM && !tells_of_a_lost_rank(failure->text))
+            weight = 4;
         if (weight <= best_weight) continue;
         best_weight = weight;
         best = Culprit{.end = end, .line = std::move(line), .follows = follows};

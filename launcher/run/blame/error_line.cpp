@@ -208,4 +208,9 @@ bool tells_of_a_broken_connection(std::string_view error_line) {
            low.find("lost connection") != std::string::npos;
 }
 
+bool tells_of_a_lost_rank(std::string_view text) {
+    return text.find("; look for its first error") != std::string_view::npos ||
+           text.find("; look for the first error of the lost rank") != std::string_view::npos;
+}
+
 }  // namespace batchai::run

@@ -20,4 +20,7 @@ namespace batchai::run {
 // guesses from the wording of other libraries, so a report of libmpi_bridge takes precedence.
 [[nodiscard]] bool tells_of_a_broken_connection(std::string_view error_line);
 
+// Returns whether libmpi_bridge has said this of the loss of another rank.
+[[nodiscard]] bool tells_of_a_lost_rank(std::string_view text);
+
 }  // namespace batchai::run

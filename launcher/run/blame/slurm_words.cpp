@@ -91,8 +91,10 @@ std::vector<TaskEnd> bad_ends(std::string_view srun_messages) {
         const bool ended_by_srun = line.find("Job step aborted") != std::string_view::npos ||
                                    line.find("Terminating StepId") != std::string_view::npos ||
                                    line.find("Terminating job step") != std::string_view::npos;
-        if (ended_by_srun &&
-            std::any_of(ends.begin(), ends.end(), [](const TaskEnd& end) { return !end.victim; }))
+        // Of those that were terminated before, each may be the victim of a rank that comes later.
+        if (ended_by_srun && std::any_of(ends.begin(), ends.end(), [](const TaskEnd& end) {
+                return !end.victim && end.signal != SIGTERM;
+            }))
             break;
         // If the notice comes before any bad end, a rank or somebody outside ended the whole step.
         cancelled = cancelled || ended_by_srun || line.find("CANCELLED AT") != line.npos;

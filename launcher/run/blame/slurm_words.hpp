@@ -28,7 +28,9 @@ struct TaskEnd {
 // Returns the bad ends that srun reported, in the order of its lines (Slurm 22.05: "srun: error:
 // n2: task 3: Exited with exit code 7", "… tasks 0-1: Killed"). The list stops where srun ended the
 // step on its own account, because a task that ends after that is a victim and not a cause. If the
-// step was cancelled before any bad end, the tasks that were killed by it are marked as victims.
+// step was cancelled before any bad end, the tasks that were killed by it are marked as victims. So
+// are those after tasks that were only terminated: when a rank aborts the step through PMI-2, Slurm
+// 26.05 terminates the others, which may be told before that rank's own end.
 [[nodiscard]] std::vector<TaskEnd> bad_ends(std::string_view srun_messages);
 
 // Returns the messages without the lines that say how these tasks have ended, or that these nodes

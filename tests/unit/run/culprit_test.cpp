@@ -84,6 +84,21 @@ TEST_F(CulpritTest, IsAVictimOnlyWhereItEndedTheStepItself) {
     EXPECT_FALSE(found->end.signal);
 }
 
+// Breaks when a rank that Slurm terminated is blamed in place of the one for which it did so.
+TEST_F(CulpritTest, IsWhoAbortedTheStepAlsoIfAVictimIsToldFirst) {
+    append("failure.2.json", failure("aborted"));
+    const auto found = of({killed(1, SIGTERM), exited(2, 1), killed(0, SIGTERM, true)});
+    EXPECT_EQ(found->end.task, 2);
+    EXPECT_EQ(found->end.exit_code, 1);
+    EXPECT_EQ(of({killed(1, SIGTERM), exited(0, 1)})->end.task, 1) << "it has no report";
+    EXPECT_EQ(of({killed(1, SIGKILL), exited(2, 1)})->end.task, 1);
+    std::filesystem::remove(path("failure.2.json"));
+    append("failure.2.json",
+           R"({"schema": "mpi_bridge-failure/v1", "cause": "aborted", "text": "rank 2: uncaught )"
+           R"(HorovodInternalError: allreduce: lost rank 1; look for its first error"})");
+    EXPECT_EQ(of({killed(1, SIGTERM), exited(2, 1)})->end.task, 1);
+}
+
 TEST_F(CulpritTest, IsToldWithTheEvidence) {
     said("Connection reset by peer\n", "KeyError: x\n", "");
     const std::vector<TaskEnd> ends{exited(0, 1), exited(1, 1), killed(2, SIGKILL, true)};

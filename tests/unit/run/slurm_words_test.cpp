@@ -60,6 +60,20 @@ TEST(BadEnds, MarksWhatWasKilledAfterARankAbortedTheStep) {
     EXPECT_TRUE(ends[2].victim);
 }
 
+// What srun of Slurm 26.05.5 prints when rank 3 aborts the step through PMI-2.
+TEST(BadEnds, GoesOnAfterTasksThatWereOnlyTerminated) {
+    const auto ends = bad_ends(
+        "srun: error: h3: task 2: Terminated\n"
+        "srun: Terminating StepId=1.1\n"
+        "srun: error: h4: task 3: Exited with exit code 1\n"
+        "srun: error: h1: task 0: Terminated\n"
+        "srun: Force Terminated StepId=1.1\n");
+    ASSERT_EQ(ends.size(), 3U);
+    EXPECT_EQ(ends[0], (TaskEnd{"h3", 2, SIGTERM, std::nullopt, false}));
+    EXPECT_EQ(ends[1], (TaskEnd{"h4", 3, std::nullopt, 1, false}));
+    EXPECT_TRUE(ends[2].victim);
+}
+
 TEST(BadEnds, KnowsNothingFromOtherLines) {
     EXPECT_TRUE(bad_ends("srun: error: Unable to create step: oops\nhello\n").empty());
     EXPECT_TRUE(bad_ends("srun: error: n1: task x: Exited with exit code 1\n").empty());
