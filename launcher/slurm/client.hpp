@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -142,6 +143,10 @@ class Client {
 
     // Returns whether the job, or a task of it if it is an array job, has not ended.
     [[nodiscard]] base::Result<bool> is_queued(const JobId& job) const;
+
+    // Returns the ids of the caller's jobs that have not ended, and of the tasks of array jobs that
+    // have begun. slurmctld looks at no other user's jobs for this.
+    [[nodiscard]] base::Result<std::set<std::string>> queued_jobs_of_caller() const;
 
     // Calls scontrol requeue, which also works for a job that has just ended.
     [[nodiscard]] base::Result<void> requeue(const JobId& job) const;

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "node/keeper/leftovers.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstddef>
 #include <cstring>
 #include <set>
 #include <string>
@@ -33,7 +31,6 @@ namespace {
 constexpr const char* end_note = "ended";
 constexpr const char* name_start = "container-";
 constexpr int farewell_milliseconds = 5000;
-constexpr std::size_t most_asked_for = 8;
 constexpr std::chrono::seconds queue_deadline{5};
 
 // Best effort: only a later clean-up needs the note.
@@ -110,30 +107,22 @@ void remove_apart(const base::Root& node_root, const std::string& job_id, bool i
         trace.line(fmt::format("removed what job {} had left on this node", job_id));
 }
 
-// Of the doubtful jobs, those that Slurm says have ended. Asks for the oldest ones only, for a use
-// of the node is not to wait long; later uses ask for the others.
-std::set<std::string> ended_for_slurm(const std::set<std::string>& doubtful, const Trace& trace) {
-    std::vector<slurm::JobId> jobs;
-    for (const std::string& id : doubtful) {
-        if (auto job = slurm::JobId::parse(id)) jobs.push_back(std::move(*job));
+// Of the doubtful jobs, those that Slurm says have ended.
+std::set<std::string> ended_for_slurm(const base::Root& node_root, const std::string& own_job_id,
+                                      std::set<std::string> doubtful, const Trace& trace) {
+    if (doubtful.empty()) return {};
+    const auto queued = slurm::Client(queue_deadline).queued_jobs_of_caller();
+    if (!queued) {
+        trace.line("what other jobs may have left stays, because Slurm does not answer: " +
+                   queued.error().text());
+        return {};
     }
-    std::sort(jobs.begin(), jobs.end(), [](const slurm::JobId& left, const slurm::JobId& right) {
-        return std::pair(left.text().size(), left.text()) <
-               std::pair(right.text().size(), right.text());
-    });
-    if (jobs.size() > most_asked_for) jobs.erase(jobs.begin() + most_asked_for, jobs.end());
-    std::set<std::string> ended;
-    const slurm::Client client(queue_deadline);
-    for (const slurm::JobId& job : jobs) {
-        const auto queued = client.is_queued(job);
-        if (!queued) {
-            trace.line("what other jobs may have left stays, because Slurm does not answer: " +
-                       queued.error().text());
-            break;
-        }
-        if (!*queued) ended.insert(job.text());
+    // An answer without the job that asks is about another Slurm.
+    if (!queued->contains(own_job_id)) return {};
+    for (const std::string& job_id : *queued) {
+        if (doubtful.erase(job_id) != 0) note_running(node_root, job_id);
     }
-    return ended;
+    return doubtful;
 }
 
 }  // namespace
@@ -188,7 +177,7 @@ void remove_leftovers(const base::Root& node_root, const std::string& own_job_id
     remove_all(jobs->ended, false);
     std::set<std::string> doubtful = jobs->doubtful;
     doubtful.erase(own_job_id);
-    remove_all(ended_for_slurm(doubtful, trace), true);
+    remove_all(ended_for_slurm(node_root, own_job_id, std::move(doubtful), trace), true);
 }
 
 }  // namespace batchai::node

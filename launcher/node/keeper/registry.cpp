@@ -261,6 +261,13 @@ base::Result<JobsLeft> jobs_left(const base::Root& root) {
     return jobs;
 }
 
+void note_running(const base::Root& root, const std::string& job_id) {
+    const base::FileDescriptor entries = open_entries(root);
+    // Best effort: without it, Slurm is asked again sooner.
+    if (entries.valid())
+        utimensat(entries.get(), (job_id + boot).c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
+}
+
 base::Result<bool> release(const base::Root& root, const std::string& job_id,
                            std::chrono::seconds patience) {
     if (!slurm::is_job_id(job_id)) return base::fail("is not a Slurm job id", job_id);

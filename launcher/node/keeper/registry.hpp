@@ -48,13 +48,16 @@ namespace batchai::node {
 struct JobsLeft {
     std::set<std::string> ended;        // their clean-up has failed or is still going on
     std::set<std::string> interrupted;  // the node was restarted while they ran
-    // Those that have claimed nothing for long, as far as is known here, they may be running or
-    // not: Slurm does not repeat an epilog that the end of its slurmd has cut short.
+    // Those that have claimed nothing for long. Only Slurm knows whether they still run: it does
+    // not repeat an epilog that the end of its slurmd has cut short.
     std::set<std::string> doubtful;
 };
 
-// A job is doubtful from then on.
+// A job is doubtful when it has claimed nothing for so long, or is so long known to run.
 constexpr std::chrono::minutes beyond_doubt{10};
+
+// Notes that the job runs.
+void note_running(const base::Root& root, const std::string& job_id);
 
 [[nodiscard]] base::Result<JobsLeft> jobs_left(const base::Root& root);
 

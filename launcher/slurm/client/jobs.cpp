@@ -75,6 +75,16 @@ Result<bool> Client::is_queued(const JobId& job) const {
     return !base::trim(queue).empty();
 }
 
+Result<std::set<std::string>> Client::queued_jobs_of_caller() const {
+    const std::string queue = TRY(
+        read({"squeue", "--noheader", "--all", fmt::format("--user={}", getuid()), "--format=%A"}));
+    std::set<std::string> ids;
+    for (const std::string_view line : base::split(queue, '\n')) {
+        if (const auto id = base::trim(line); !id.empty()) ids.emplace(id);
+    }
+    return ids;
+}
+
 Result<std::string> Client::step_of_srun(const JobId& job, pid_t srun) const {
     std::array<char, HOST_NAME_MAX + 1> name{};
     gethostname(name.data(), name.size() - 1);

@@ -131,6 +131,14 @@ TEST_F(FakeSlurm, WhatAJobThatHasEndedNoLongerNeedsIsNoFault) {
     EXPECT_TRUE(Client().jobs({"7"}).value().empty());
 }
 
+// Breaks when a running job's directories can be taken for those of one that has ended.
+TEST_F(FakeSlurm, TheCallersJobsAreThoseOfAllPartitions) {
+    command("squeue", "case \"$*\" in *--all*--user=*) printf '12\\n 7 \\n';; esac");
+    EXPECT_THAT(Client().queued_jobs_of_caller().value(), ::testing::ElementsAre("12", "7"));
+    command("squeue", "echo 'squeue: error: no answer' >&2; exit 1");
+    EXPECT_FALSE(Client().queued_jobs_of_caller());
+}
+
 // Breaks when a refusal of sbatch's is taken for a signal because of its exit code.
 TEST_F(FakeSlurm, ASubmissionThatEndsWithALargeCodeHasBeenRefusedAndNotKilled) {
     command("sbatch", "echo 'sbatch: error: the plugin says no' >&2; exit 255");
