@@ -254,6 +254,8 @@ has_lines() { [[ $(as_user cat "$2" | wc -l) -eq $1 ]]; }
             echo after > /dev/stdout; echo oops | tee /dev/stderr > /dev/null; echo end; echo last >&2'
         as_user cat "$HOME_DIR/before.json" |
             jq --arg prep "$prep" '.properties.jobPreparation = {commandLine: $prep}' | write_home "cut$ranks.json"
+        # Its nodes are h1, and h2 for two ranks.
+        wait_until 60 nothing_is_queued
         create "cut$ranks"
         wait_until 60 has_logs "cut$ranks"
         # srun itself writes what a single task prints.
