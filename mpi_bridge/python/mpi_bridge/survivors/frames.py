@@ -13,6 +13,7 @@ import os
 import socket
 import struct
 import time
+import weakref
 from collections.abc import Sequence
 from types import TracebackType
 
@@ -31,12 +32,31 @@ _SILENCE = (
     (socket.TCP_USER_TIMEOUT, 5000),  # milliseconds
 )
 
+# What a forked child must not keep: with a listener or a connection of a dead rank, its child would
+# make it seem to live.
+_not_for_children: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+
+def keep_from_children(connection: socket.socket) -> None:
+    """Close a socket in processes that this one forks from now on."""
+    _not_for_children.add(connection)
+
+
+def _close_in_child() -> None:
+    for connection in list(_not_for_children):
+        with contextlib.suppress(OSError):
+            connection.close()
+
+
+os.register_at_fork(after_in_child=_close_in_child)
+
 
 class Frames:
     """Sends and receives pieces of bytes. ConnectionError or TimeoutError tells of a failure."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
+        keep_from_children(connection)
         if connection.family in (socket.AF_INET, socket.AF_INET6):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -295,5 +295,6 @@ def _listen(host: str, name: str) -> tuple[socket.socket, Address]:
         listener, port = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM), 0
         name = f"mpi_bridge-survivors-{secrets.token_hex(16)}"
         listener.bind("\0" + name)
+    frames.keep_from_children(listener)
     listener.listen(_MOST_STRANGERS)
     return listener, Address(host, name, port)

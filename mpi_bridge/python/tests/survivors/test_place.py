@@ -4,8 +4,12 @@
 Breaks when a stranger gets in or keeps ranks out, or when a rank that lives is given up.
 """
 
+import contextlib
 import os
+import signal
 import socket
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -25,6 +29,52 @@ def places(request):
     yield made
     for each in made:
         each.close()
+
+
+# A process with the place of a rank, which says where that is. With "fork" it has a child.
+OTHER_PROCESS = """
+import os, signal, sys
+from mpi_bridge.survivors.place import Place
+
+rank, name, host, secret, fork = sys.argv[1:]
+place = Place(int(rank), name, host, lambda *_: "")
+place.begin(bytes.fromhex(secret), {int(rank): place.address})
+guest = place.visit(int(rank))
+child = os.fork() if fork else 0
+if fork and not child:
+    os.close(1)
+    signal.pause()
+print(child, place.address.name, place.address.port, flush=True)
+signal.pause()
+"""
+
+
+@contextlib.contextmanager
+def other_process(rank, name, host, fork=""):
+    """Give a process that has the place of a rank, and the address of that."""
+    command = [sys.executable, "-c", OTHER_PROCESS, str(rank), name, host, SECRET.hex(), fork]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    child = 0
+    try:
+        words = process.stdout.readline().split()
+        child = int(words[0])
+        yield process, place.Address(host, words[1], int(words[2]))
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        if child:
+            os.kill(child, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("name", ["", "127.0.0.1"])
+def test_a_child_of_a_dead_rank_does_not_make_it_live(name):
+    with other_process(0, name, "host0", "fork") as (process, address):
+        address.connect().close()
+        process.kill()
+        process.wait()
+        with pytest.raises(ConnectionRefusedError):
+            address.connect()
 
 
 def agree(_lost, _here, _is_still_so):
