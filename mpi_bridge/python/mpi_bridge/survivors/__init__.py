@@ -2,6 +2,7 @@
 """Ranks that go on in their processes, after others of them are lost.
 
 frames.py   what two ranks tell each other, once both have proved that they know the job's secret
+address.py  where the place of a rank is, and whether its host is silent
 place.py    where the ranks that are left meet: each rank has such a place, and the first of them
             that lives leads
 members.py  the ranks that have begun together, as far as they are left

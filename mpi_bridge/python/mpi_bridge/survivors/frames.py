@@ -51,6 +51,10 @@ def _close_in_child() -> None:
 os.register_at_fork(after_in_child=_close_in_child)
 
 
+class StrangerError(ConnectionError):
+    """The other side is no rank of the job."""
+
+
 class Frames:
     """Sends and receives pieces of bytes. ConnectionError or TimeoutError tells of a failure."""
 
@@ -96,9 +100,9 @@ class Frames:
             raise ConnectionError(f"a piece of {length} bytes is announced")
         return self._read(length, end)
 
-    def prove_as_guest(self, secret: bytes) -> None:
-        """Do the part of the side that has connected."""
-        end = time.monotonic() + _SECONDS_TO_PROVE
+    def prove_as_guest(self, secret: bytes, seconds: float = _SECONDS_TO_PROVE) -> None:
+        """Do the part of the side that has connected. StrangerError tells of a wrong proof."""
+        end = time.monotonic() + seconds
         theirs = self._read(_NONCE_BYTES, end)
         own = os.urandom(_NONCE_BYTES)
         with _as_connection_error():
@@ -120,7 +124,7 @@ class Frames:
     @staticmethod
     def _check(given: bytes, expected: bytes) -> None:
         if not hmac.compare_digest(given, expected):
-            raise ConnectionError("the other side does not know the job's secret")
+            raise StrangerError("the other side does not know the job's secret")
 
     def _read(self, size: int, end: float | None) -> bytes:
         data = bytearray()

@@ -31,9 +31,7 @@ class Members:
         secret = os.urandom(frames.SECRET_BYTES) if self._rank == 0 else b""
         secret = objects.broadcast_object(secret)
         addresses = objects.allgather_object(self._place.address)
-        self._addresses = dict(enumerate(addresses))
-        self._place.begin(secret, self._addresses)
-        self._silent_hosts: set[str] = set()
+        self._place.begin(secret, dict(enumerate(addresses)))
 
     def close(self) -> None:
         """Meet nobody any more."""
@@ -50,7 +48,7 @@ class Members:
         their first numbers. PeerLostError says that the ranks must not go on.
         """
         before = self._place.members()
-        self._silent_hosts.clear()
+        self._place.forget_silence()
         for last_try in (*[False] * (_MOST_TRIES - 1), True):
             world.shutdown()
             guest, members = self._meet()
@@ -79,7 +77,7 @@ class Members:
         end = time.monotonic() + _SECONDS_TO_FIND_A_LEADER
         while time.monotonic() < end:
             for rank in self._place.members():
-                guest = self._visit(rank)
+                guest = self._place.try_to_visit(rank)
                 if guest is None:
                     continue
                 answer = self._ask(guest)
@@ -93,18 +91,6 @@ class Members:
                 break
             time.sleep(_SECONDS_BETWEEN_TRIES)
         raise PeerLostError("no rank is found where those that are left meet")
-
-    def _visit(self, rank: int) -> Frames | None:
-        host = self._addresses[rank].host
-        if host in self._silent_hosts:
-            return None
-        try:
-            return self._place.visit(rank)
-        except TimeoutError:
-            self._silent_hosts.add(host)
-        except OSError:
-            pass
-        return None
 
     def _ask(self, guest: Frames) -> dict[str, list[int] | str]:
         with contextlib.suppress(OSError, ValueError):

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import secrets
 import select
 import socket
 import sys
@@ -22,7 +21,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Callable, Optional
 
-from . import frames
+from . import address, frames
+from .address import Address, Silence, SilentHostError
 from .frames import Frames
 
 # Gets the lost ranks, those that are there, and a function that tells whether this is still so.
@@ -39,34 +39,10 @@ REFUSED = "refused"  # with the reason
 EXCHANGE = b"x"
 DONE = b"d"
 
-_SECONDS_TO_CONNECT = 1.0
 _SECONDS_BETWEEN_LOOKS = 0.05
-_SECONDS_OF_SILENCE = 1.0  # of a host that does not answer
 _SECONDS_TO_JOIN = 60.0
 _SECONDS_BEFORE_REPORT = 30.0
 _MOST_STRANGERS = 64  # that have not proved anything yet
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where the place of a rank is. Without a port it is a name of a socket of the same host."""
-
-    host: str
-    name: str
-    port: int
-
-    def connect(self, seconds: float = _SECONDS_TO_CONNECT) -> Frames:
-        """Connect to the place, without proof."""
-        if self.port:
-            return Frames(socket.create_connection((self.name, self.port), seconds))
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.settimeout(seconds)
-        try:
-            connection.connect("\0" + self.name)
-        except BaseException:
-            connection.close()
-            raise
-        return Frames(connection)
 
 
 @dataclass
@@ -85,12 +61,13 @@ class Place:
     def __init__(self, own: int, name: str, host: str, consent: Consent) -> None:
         self._own = own
         self._consent = consent
-        self._listener, self.address = _listen(host, name)
+        self._listener, self.address = address.listen(host, name)
         self._secret = b""
         self._addresses: dict[int, Address] = {}
         self._members: set[int] = set()
         self._lost: set[int] = set()
-        self._silent_since: dict[str, float] = {}  # by host
+        self._silence = Silence()  # to the thread that leads
+        self._silence_to_visitors = Silence()
         self._changed = threading.Condition()
         self._guests: list[_Guest] = []
         self._strangers = threading.BoundedSemaphore(_MOST_STRANGERS)
@@ -131,6 +108,25 @@ class Place:
             raise
         return guest
 
+    def try_to_visit(self, rank: int) -> Frames | None:
+        """Do the same, unless the host of the rank has been silent. Return None if it fails."""
+        host = self._addresses[rank].host
+        if self._silence_to_visitors.is_of(host):
+            return None
+        begin = time.monotonic()
+        try:
+            return self.visit(rank)
+        except SilentHostError:
+            self._silence_to_visitors.note(host, begin)
+        except OSError:
+            # A process that does not prove anything may be stopped; its host may have others.
+            self._silence_to_visitors.end(host)
+        return None
+
+    def forget_silence(self) -> None:
+        """Visit the ranks of all hosts again."""
+        self._silence_to_visitors.clear()
+
     def _accept(self) -> None:
         while not self._closed:
             try:
@@ -140,7 +136,9 @@ class Place:
                     return
                 time.sleep(_SECONDS_BETWEEN_LOOKS)  # there are no descriptors left, perhaps
                 continue
-            if not self._strangers.acquire(blocking=False):
+            if not address.is_of_own_user(connection) or not self._strangers.acquire(
+                blocking=False
+            ):
                 connection.close()
                 continue
             threading.Thread(target=self._admit, args=(connection,), daemon=True).start()
@@ -195,7 +193,7 @@ class Place:
     def _gather(self) -> list[_Guest]:
         """Return the members that are left, once all have come and may go on."""
         known: dict[int, _Guest] = {}
-        self._silent_since.clear()
+        self._silence.clear()
         begin, reported = time.monotonic(), False
         while True:
             self._take_guests(known)
@@ -235,27 +233,31 @@ class Place:
     def _is_lost(self, rank: int) -> bool:
         """Tell whether the process of a rank has ended, or its host is silent. It may wait."""
         host = self._addresses[rank].host
-        if rank in self._lost or self._is_silent(host):
+        if rank in self._lost or self._silence.is_of(host):
             return True
         begin = time.monotonic()
         try:
             guest = self._addresses[rank].connect()
-        except ConnectionRefusedError:
+        except (ConnectionRefusedError, frames.StrangerError):
             self._lost.add(rank)
             return True
+        except SilentHostError:
+            self._silence.note(host, begin)
+            return self._silence.is_of(host)
         except OSError:
-            self._silent_since.setdefault(host, begin)
-            return self._is_silent(host)
-        self._silent_since.pop(host, None)
-        with guest, contextlib.suppress(OSError):
-            # A process that does not answer may be stopped. One that has just ended is refused next
-            # time, unless a stranger has its place now.
-            guest.prove_as_guest(self._secret)
+            return False
+        self._silence.end(host)
+        with guest:
+            try:
+                guest.prove_as_guest(self._secret)
+            except frames.StrangerError:
+                self._lost.add(rank)
+                return True
+            except OSError:
+                # A process that does not answer may be stopped. One that has just ended is refused
+                # next time.
+                pass
         return False
-
-    def _is_silent(self, host: str) -> bool:
-        since = self._silent_since.get(host)
-        return since is not None and time.monotonic() - since >= _SECONDS_OF_SILENCE
 
     def _hand_on(self, guests: list[_Guest]) -> None:
         members = sorted(guest.rank for guest in guests)
@@ -280,21 +282,3 @@ def _answer(guests: list[_Guest], answer: dict[str, object]) -> None:
         # Who has left is found missing at the next meeting.
         with contextlib.suppress(OSError):
             guest.frames.send(json.dumps(answer).encode())
-
-
-def _listen(host: str, name: str) -> tuple[socket.socket, Address]:
-    """Listen at an address of the host or, without a name, where only this host can connect."""
-    if name:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            name, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.bind(address)
-        port = listener.getsockname()[1]
-    else:
-        listener, port = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM), 0
-        name = f"mpi_bridge-survivors-{secrets.token_hex(16)}"
-        listener.bind("\0" + name)
-    frames.keep_from_children(listener)
-    listener.listen(_MOST_STRANGERS)
-    return listener, Address(host, name, port)

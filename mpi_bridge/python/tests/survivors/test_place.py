@@ -11,11 +11,13 @@ import socket
 import subprocess
 import sys
 import threading
+import types
 
 import pytest
 
+from mpi_bridge.survivors import address as addresses_of_places
 from mpi_bridge.survivors import place
-from mpi_bridge.survivors.frames import SECRET_BYTES, Frames, pack, unpack
+from mpi_bridge.survivors.frames import SECRET_BYTES, Frames, StrangerError, pack, unpack
 
 SECRET = os.urandom(SECRET_BYTES)
 
@@ -58,7 +60,7 @@ def other_process(rank, name, host, fork=""):
     try:
         words = process.stdout.readline().split()
         child = int(words[0])
-        yield process, place.Address(host, words[1], int(words[2]))
+        yield process, addresses_of_places.Address(host, words[1], int(words[2]))
     finally:
         process.kill()
         process.wait()
@@ -179,3 +181,87 @@ def test_consent_is_asked_with_who_is_lost(places):
     places[1].close()
     assert answers(meet(places, 0, [0, 2])) == [b'{"refused": "for a test"}'] * 2
     assert asked == [([1], [0, 2], True)]
+
+
+def test_a_stopped_rank_does_not_hide_the_others_of_its_host(places):
+    name = places[1].address.name if places[1].address.port else ""
+    with other_process(0, name, "host1") as (process, address):
+        os.kill(process.pid, signal.SIGSTOP)
+        places[2]._addresses = {**places[2]._addresses, 0: address}
+        assert places[2].try_to_visit(0) is None
+        guest = places[2].try_to_visit(1)
+        assert guest is not None
+        guest.close()
+
+
+def test_a_host_is_silent_after_two_tries_and_three_seconds(monkeypatch):
+    now = [10.0]
+    clock = types.SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr(addresses_of_places, "time", clock)
+    silence = addresses_of_places.Silence()
+    silence.note("a", 10.0)
+    now[0] = 14.0
+    assert not silence.is_of("a")
+    silence.note("a", 12.5)
+    assert silence.is_of("a")
+    assert not silence.is_of("b")
+    silence.end("a")
+    silence.note("a", 13.0)
+    silence.note("a", 13.5)
+    assert not silence.is_of("a")
+
+
+def test_a_full_queue_is_no_silence():
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind("\0mpi_bridge-test-" + os.urandom(8).hex())
+        listener.listen(0)
+        address = addresses_of_places.Address("host0", listener.getsockname()[1:].decode(), 0)
+        with address.connect(), pytest.raises(BlockingIOError):
+            address.connect()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_user_is_a_stranger(places):
+    if places[0].address.port:
+        pytest.skip("other hosts do not tell which user connects")
+    name = "mpi_bridge-test-" + os.urandom(8).hex()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.setuid(65534)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind("\0" + name)
+        listener.listen()
+        guest = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        guest.connect("\0" + places[0].address.name)
+        os.write(writing, b"nothing" if guest.recv(1) == b"" else b"something")
+        signal.pause()
+    try:
+        assert os.read(reading, 100) == b"nothing"
+        with pytest.raises(StrangerError, match="user"):
+            addresses_of_places.Address("host0", name, 0).connect()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(reading)
+        os.close(writing)
+
+
+def test_who_proves_wrongly_at_the_place_of_a_rank_shows_that_it_is_lost(places):
+    def prove_wrongly():
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(bytes(32))
+            connection.recv(1 << 10)
+            connection.sendall(bytes(32))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=prove_wrongly)
+        thread.start()
+        places[0]._addresses = dict(places[0]._addresses)
+        places[0]._addresses[1] = addresses_of_places.Address(
+            "host1", "127.0.0.1", listener.getsockname()[1]
+        )
+        places[2].close()
+        assert answers(meet(places, 0, [0])) == [b'{"goOn": [0]}']
+        thread.join()
