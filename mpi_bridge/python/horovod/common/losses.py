@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from mpi_bridge import objects, world
-from mpi_bridge.survivors import Members
+from mpi_bridge.survivors import SECONDS_TO_CONSENT, Members
 
 from . import atomic_file, handles
 from .host_updates import DIRECTORY_VARIABLE, START_VARIABLE
@@ -33,7 +33,6 @@ VARIABLE = "BATCHAI_ELASTIC_KEEP_PROCESSES"
 _STAY_SCHEMA = "batchai-ranks-stay/v1"
 _LOSS_SCHEMA = "batchai-ranks-lost/v1"
 _ANSWER_SCHEMA = "batchai-ranks-lost-answer/v1"
-_SECONDS_FOR_THE_ANSWER = 60.0
 _SECONDS_BETWEEN_LOOKS = 0.02
 # The library names its records after the rank, which the launcher knows by its first number.
 _RECORD_VARIABLE = "MPI_BRIDGE_FAILURE_RECORD_RANK"
@@ -109,7 +108,7 @@ class _Launcher:
         number = secrets.token_hex(8)
         question = {"start": self._start, "number": number, "lost": lost, "here": here}
         self._write("loss.json", {"schema": _LOSS_SCHEMA, **question})
-        end = time.monotonic() + _SECONDS_FOR_THE_ANSWER
+        end = time.monotonic() + SECONDS_TO_CONSENT
         while time.monotonic() < end:
             answer = self._read("loss-answer.json")
             if answer.get("schema") == _ANSWER_SCHEMA and answer.get("number") == number:

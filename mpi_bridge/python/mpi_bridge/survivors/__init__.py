@@ -12,6 +12,6 @@ been started.
 """
 
 from .members import Members
-from .place import Consent
+from .place import SECONDS_TO_CONSENT, Consent
 
-__all__ = ["Consent", "Members"]
+__all__ = ["SECONDS_TO_CONSENT", "Consent", "Members"]

@@ -16,6 +16,8 @@ from .frames import Frames
 from .place import Consent, Place
 
 _SECONDS_TO_FIND_A_LEADER = 60.0
+# Longer than any place that leads takes, unless its process is stopped.
+_SECONDS_FOR_THE_ANSWER = place.SECONDS_TO_GATHER + place.SECONDS_TO_CONSENT + 10.0
 _SECONDS_BETWEEN_TRIES = 0.05
 _MOST_TRIES = 5
 
@@ -95,5 +97,5 @@ class Members:
     def _ask(self, guest: Frames) -> dict[str, list[int] | str]:
         with contextlib.suppress(OSError, ValueError):
             guest.send(str(self._rank).encode())
-            return json.loads(guest.receive())
+            return json.loads(guest.receive(_SECONDS_FOR_THE_ANSWER))
         return {}

@@ -5,7 +5,7 @@ Each rank has such a place from the beginning, so there is one as long as any ra
 of the lowest rank that lives leads: it waits until each member has come or is lost, tells all who
 is there, and hands on what they tell each other to begin a new session. A member is lost if nothing
 listens any more where its place was, or if its host does not answer. A process that is stopped or
-computes is neither; it is waited for.
+computes is neither; it is waited for, but not without end.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Callable, Optional
 
-from . import address, frames
-from .address import Address, Silence, SilentHostError
+from . import frames
+from .address import Address, Silence, SilentHostError, is_of_own_user, listen
 from .frames import Frames
 
 # Gets the lost ranks, those that are there, and a function that tells whether this is still so.
 # Returns why the ranks do not go on without the lost ones; "" if they do; None if it is not so any
-# more. It may ask a launcher.
+# more. It may ask a launcher, and takes SECONDS_TO_CONSENT at most.
 Consent = Callable[["list[int]", "list[int]", Callable[[], bool]], Optional[str]]
 
 # What a leader answers, before the names of the ranks that are there.
@@ -39,6 +39,9 @@ REFUSED = "refused"  # with the reason
 EXCHANGE = b"x"
 DONE = b"d"
 
+SECONDS_TO_GATHER = 60.0
+SECONDS_TO_CONSENT = 60.0
+_SECONDS_TO_PROVE = 1.0  # for a missing rank, while others wait
 _SECONDS_BETWEEN_LOOKS = 0.05
 _SECONDS_TO_JOIN = 60.0
 _SECONDS_BEFORE_REPORT = 30.0
@@ -51,8 +54,10 @@ class _Guest:
     frames: Frames
 
     def has_left(self) -> bool:
-        readable, _, _ = select.select([self.frames], [], [], 0)
-        return bool(readable)  # it says nothing before it is answered, so this is the end
+        # select() refuses descriptors from 1024 on.
+        poll = select.poll()
+        poll.register(self.frames, select.POLLIN)
+        return bool(poll.poll(0))  # it says nothing before it is answered, so this is the end
 
 
 class Place:
@@ -61,7 +66,7 @@ class Place:
     def __init__(self, own: int, name: str, host: str, consent: Consent) -> None:
         self._own = own
         self._consent = consent
-        self._listener, self.address = address.listen(host, name)
+        self._listener, self.address = listen(host, name)
         self._secret = b""
         self._addresses: dict[int, Address] = {}
         self._members: set[int] = set()
@@ -136,9 +141,7 @@ class Place:
                     return
                 time.sleep(_SECONDS_BETWEEN_LOOKS)  # there are no descriptors left, perhaps
                 continue
-            if not address.is_of_own_user(connection) or not self._strangers.acquire(
-                blocking=False
-            ):
+            if not is_of_own_user(connection) or not self._strangers.acquire(blocking=False):
                 connection.close()
                 continue
             threading.Thread(target=self._admit, args=(connection,), daemon=True).start()
@@ -165,14 +168,15 @@ class Place:
                     self._changed.wait()
                 if self._closed:
                     return
-            guests = self._gather()
+            known: dict[int, _Guest] = {}
             try:
+                guests = self._gather(known)
                 if guests:
                     self._hand_on(guests)
-            except (OSError, ValueError) as error:
+            except Exception as error:  # without this thread, guests wait without end
                 print(f"elastic: the ranks meet again: {error}", file=sys.stderr, flush=True)
             finally:
-                for guest in guests:
+                for guest in known.values():
                     guest.frames.close()
 
     def _take_guests(self, known: dict[int, _Guest]) -> None:
@@ -190,73 +194,82 @@ class Place:
         for rank in [rank for rank, guest in known.items() if guest.has_left()]:
             known.pop(rank).frames.close()
 
-    def _gather(self) -> list[_Guest]:
-        """Return the members that are left, once all have come and may go on."""
-        known: dict[int, _Guest] = {}
+    def _gather(self, known: dict[int, _Guest]) -> list[_Guest]:
+        """Return the members that are left, once all have come and may go on.
+
+        `known` gets those that have come. Without a result, all have been sent away.
+        """
         self._silence.clear()
-        begin, reported = time.monotonic(), False
+        begin, reported, looked_at = time.monotonic(), False, -1
         while True:
             self._take_guests(known)
             if not known:
                 return []
-            missing = sorted(self._members - set(known))
-            living = [rank for rank in missing if not self._is_lost(rank)]
             # The rank of this process may end it once it is answered, and with it this thread.
             guests = [known[rank] for rank in sorted(known, key=lambda rank: rank == self._own)]
-            if living and living[0] < self._own:
-                _answer(guests, {ELSEWHERE: True})
-                return self._send_away(guests)
-            if not living:
-                why = self._consent(missing, sorted(known), self._nobody_comes) if missing else ""
+            missing = sorted(self._members - set(known))
+            waited_for = [rank for rank in missing if not self._is_lost(rank)]
+            if not waited_for:
+                why = self._why_not(missing, sorted(known)) if missing else ""
                 if why is None:
                     continue
                 if why:
-                    _answer(guests, {REFUSED: why})
-                    return self._send_away(guests)
+                    return self._send_away(guests, {REFUSED: why})
                 return guests
-            if not reported and time.monotonic() - begin > _SECONDS_BEFORE_REPORT:
+            # One at a time, because a look at a rank that is stopped takes a while.
+            looked_at = next((rank for rank in waited_for if rank > looked_at), waited_for[0])
+            if self._answers(looked_at) and looked_at < self._own:
+                return self._send_away(guests, {ELSEWHERE: True})
+            if self._is_lost(looked_at):
+                continue
+            waited = time.monotonic() - begin
+            if waited > SECONDS_TO_GATHER:
+                why = f"ranks {waited_for} have not come within {SECONDS_TO_GATHER:g} s"
+                return self._send_away(guests, {REFUSED: why})
+            if not reported and waited > _SECONDS_BEFORE_REPORT:
                 reported = True
-                print(f"elastic: ranks {living} are waited for", file=sys.stderr, flush=True)
+                print(f"elastic: ranks {waited_for} are waited for", file=sys.stderr, flush=True)
             with self._changed:
                 if not self._guests:
                     self._changed.wait(_SECONDS_BETWEEN_LOOKS)
+
+    def _why_not(self, lost: list[int], here: list[int]) -> str | None:
+        try:
+            return self._consent(lost, here, self._nobody_comes)
+        except Exception as error:  # whatever it is, the guests have to know
+            return f"nobody can be asked: {error}"
 
     def _nobody_comes(self) -> bool:
         return not self._guests
 
     @staticmethod
-    def _send_away(guests: list[_Guest]) -> list[_Guest]:
+    def _send_away(guests: list[_Guest], answer: dict[str, object]) -> list[_Guest]:
+        _answer(guests, answer)
         for guest in guests:
             guest.frames.close()
         return []
 
     def _is_lost(self, rank: int) -> bool:
-        """Tell whether the process of a rank has ended, or its host is silent. It may wait."""
-        host = self._addresses[rank].host
-        if rank in self._lost or self._silence.is_of(host):
-            return True
+        """Tell whether the process of a rank is known to have ended, or its host to be silent."""
+        return rank in self._lost or self._silence.is_of(self._addresses[rank].host)
+
+    def _answers(self, rank: int) -> bool:
+        """Look at the place of a rank; tell whether the rank has proved that it is there."""
+        address = self._addresses[rank]
         begin = time.monotonic()
         try:
-            guest = self._addresses[rank].connect()
+            with address.connect() as guest:
+                self._silence.end(address.host)
+                guest.prove_as_guest(self._secret, _SECONDS_TO_PROVE)
+                return True
         except (ConnectionRefusedError, frames.StrangerError):
             self._lost.add(rank)
-            return True
         except SilentHostError:
-            self._silence.note(host, begin)
-            return self._silence.is_of(host)
+            self._silence.note(address.host, begin)
         except OSError:
-            return False
-        self._silence.end(host)
-        with guest:
-            try:
-                guest.prove_as_guest(self._secret)
-            except frames.StrangerError:
-                self._lost.add(rank)
-                return True
-            except OSError:
-                # A process that does not answer may be stopped. One that has just ended is refused
-                # next time.
-                pass
+            # A process that does not answer may be stopped. One that has just ended is refused next
+            # time.
+            pass
         return False
 
     def _hand_on(self, guests: list[_Guest]) -> None:

@@ -6,6 +6,7 @@ Breaks when a stranger gets in or keeps ranks out, or when a rank that lives is 
 
 import contextlib
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -265,3 +266,43 @@ def test_who_proves_wrongly_at_the_place_of_a_rank_shows_that_it_is_lost(places)
         places[2].close()
         assert answers(meet(places, 0, [0])) == [b'{"goOn": [0]}']
         thread.join()
+
+
+def test_a_consent_that_fails_refuses(places):
+    """So does the next one: the place still leads."""
+
+    def fail(_lost, _here, _is_still_so):
+        raise OSError("the disk is full, for a test")
+
+    places[0]._consent = fail
+    places[1].close()
+    for _ in range(2):
+        for answer in answers(meet(places, 0, [0, 2])):
+            assert answer == b'{"refused": "nobody can be asked: the disk is full, for a test"}'
+
+
+def test_descriptors_may_be_many(places):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2048:
+        pytest.skip("this process may not have so many")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    taken = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        assert answers(meet(places, 0, [0, 1, 2])) == [b'{"goOn": [0, 1, 2]}'] * 3
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("stopped", [0, 2])
+def test_a_stopped_rank_is_not_waited_for_without_end(places, stopped, monkeypatch):
+    monkeypatch.setattr(place, "SECONDS_TO_GATHER", 2.0)
+    name = places[1].address.name if places[1].address.port else ""
+    with other_process(stopped, name, f"host{stopped}") as (process, address):
+        os.kill(process.pid, signal.SIGSTOP)
+        for each in places:
+            each._addresses = {**each._addresses, stopped: address}
+        here = [rank for rank in range(3) if rank != stopped]
+        for answer in answers(meet(places, here[0], here)):
+            assert answer == b'{"refused": "ranks [%d] have not come within 2 s"}' % stopped
