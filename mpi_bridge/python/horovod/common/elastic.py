@@ -144,9 +144,10 @@ class State:
     def _keep(self) -> None:
         self.save()
         directory = os.environ.get(DIRECTORY_VARIABLE)
-        if directory:
+        if directory or losses.are_wanted():
+            # Ranks that outlive others must know what only these knew, with or without a file.
             committed = self.committed()
-            if self._rank() == 0:
+            if directory and self._rank() == 0:
                 _write(Path(directory) / _FILE_NAME, self._commits + 1, committed)
         self._commits += 1
 
@@ -198,7 +199,7 @@ class State:
         raise NotImplementedError
 
     def committed(self) -> Any:
-        """Return what save() remembered, for a later process; must be picklable.
+        """Return what save() remembered, for a later process or fewer ranks; must be picklable.
 
         Called on all ranks, so it may be collective; rank 0's value is kept.
         """

@@ -134,10 +134,15 @@ class _Launcher:
         return content if isinstance(content, dict) else {}
 
 
+def are_wanted() -> bool:
+    """Tell whether ranks are to go on in their processes."""
+    return os.environ.get(VARIABLE) == "1"
+
+
 @contextmanager
 def survivors() -> Iterator[Survivors | None]:
     """Give what lets the ranks go on, if they are to; collective over all ranks."""
-    if os.environ.get(VARIABLE) != "1" or world.size() == 1:
+    if not are_wanted() or world.size() == 1:
         yield None
         return
     staying = Survivors()

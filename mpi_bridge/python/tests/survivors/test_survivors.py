@@ -94,6 +94,13 @@ def test_the_others_go_on_in_their_processes(losses, codes, tmp_path):
     print(re.findall("elastic: .* go on .*", ranks.text))
 
 
+def test_they_need_no_directory():
+    """So the items that a lost rank has processed are known from the others' memory."""
+    ranks = Ranks("1:3:kill", "0:6:kill").end()
+    assert ranks.codes == [-9, -9, 0, 0], ranks.text
+    assert ranks.passed() == [2, 3], ranks.text
+
+
 def test_ranks_of_keras_go_on_in_their_processes():
     if importlib.util.find_spec("keras") is None:
         pytest.skip("there is no Keras")
