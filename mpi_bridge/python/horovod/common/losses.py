@@ -89,19 +89,20 @@ class _Launcher:
     def __init__(self, directory: Path, start: str) -> None:
         self._directory = directory
         self._start = start
-        self._says_at_the_end = False
 
     def say_that_ranks_stay(self) -> None:
-        self._write("stay.json", {"schema": _STAY_SCHEMA, "start": self._start})
+        # Without it, the launcher ends all ranks after a loss, and starts them again.
+        with _warning("stay.json"):
+            self._write("stay.json", {"schema": _STAY_SCHEMA, "start": self._start})
 
     def say_that_ranks_do_not_stay(self) -> None:
-        (self._directory / "stay.json").unlink(missing_ok=True)
+        with _warning("stay.json"):
+            (self._directory / "stay.json").unlink(missing_ok=True)
 
     def say_at_the_end(self, task: int) -> None:
         """Say that this rank ends, once it does, for Slurm may wait for the lost ones."""
-        if not self._says_at_the_end:
-            self._says_at_the_end = True
-            atexit.register(self._write, f"ended.{self._start}.{task}", {"start": self._start})
+        name = f"ended.{self._start}.{task}"
+        _at_the_end[name] = lambda: self._write(name, {"start": self._start})
 
     def ask(self, lost: list[int], here: list[int], is_still_so: Callable[[], bool]) -> str | None:
         """Return why the ranks must not go on; "" if they may; None if the question is void."""
@@ -132,6 +133,30 @@ class _Launcher:
         except (OSError, ValueError):
             return {}
         return content if isinstance(content, dict) else {}
+
+
+@contextmanager
+def _warning(name: str) -> Iterator[None]:
+    """Go on without a file that cannot be written or removed, and say so."""
+    try:
+        yield
+    except OSError as error:
+        print(f"elastic: {name}: {error}", file=sys.stderr, flush=True)
+
+
+_at_the_end: dict[str, Callable[[], None]] = {}  # by the name of the file
+_process = os.getpid()
+
+
+# The last that is registered runs first. This is registered before what the script registers, and
+# so it runs once that has ended.
+@atexit.register
+def _say_the_end() -> None:
+    if os.getpid() != _process:
+        return  # a forked child ends
+    for name, say_so in _at_the_end.items():
+        with _warning(name):
+            say_so()
 
 
 def are_wanted() -> bool:

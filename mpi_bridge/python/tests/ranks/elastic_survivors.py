@@ -7,9 +7,11 @@ an exception ("raise"), or in the reset that follows a loss in that batch ("rese
 RANK:BATCH:disagree nobody dies, but all ranks fail.
 """
 
+import atexit
 import os
 import signal
 import sys
+from pathlib import Path
 
 import check
 import torch
@@ -50,6 +52,13 @@ def train(state):
         state.batch += 1
         state.batch_of_reset += 1
         state.commit()
+
+
+@atexit.register
+def at_the_end():
+    directory = os.environ.get("BATCHAI_ELASTIC_DIRECTORY")
+    if directory and list(Path(directory).glob(f"ended.*.{FIRST_RANK}")):
+        print(f"rank {FIRST_RANK} has said too early that it ends", flush=True)
 
 
 def on_reset():

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from horovod.common import losses
+
 pytest.importorskip("torch")
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "ranks"
@@ -101,6 +103,14 @@ def test_they_need_no_directory():
     assert ranks.passed() == [2, 3], ranks.text
 
 
+def test_files_that_cannot_be_written_end_nobody(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    launcher = losses._Launcher(tmp_path / "file" / "directory", "1")
+    launcher.say_that_ranks_stay()
+    launcher.say_that_ranks_do_not_stay()
+    assert capsys.readouterr().err.count("elastic: stay.json") == 2
+
+
 def test_ranks_of_keras_go_on_in_their_processes():
     if importlib.util.find_spec("keras") is None:
         pytest.skip("there is no Keras")
@@ -162,3 +172,4 @@ def test_the_launcher_decides(tmp_path, refusal):
         assert ranks.passed() == [1, 3], ranks.text
         assert sorted(path.name for path in tmp_path.glob("ended.*")) == ["ended.1.1", "ended.1.3"]
         assert not (tmp_path / "stay.json").exists()
+        assert "too early" not in ranks.text
