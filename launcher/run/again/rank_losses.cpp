@@ -51,6 +51,33 @@ std::string RankLosses::without_lost(std::string_view messages) const {
     return lost_.empty() ? std::string(messages) : without_ends(messages, lost_, dead_);
 }
 
+// srun ends with the worst exit code of all tasks. Any other may be a failure of its own, which it
+// need not have put into words that are known here.
+bool RankLosses::is_explained(const StepResult& result) const {
+    // This process kills srun only because it would have waited for a dead node.
+    if (!result.dead_nodes.empty()) return others_have_ended_;
+    if (result.srun_killed_by) return false;
+    const std::vector<TaskEnd> ends = bad_ends_of(result.messages, lost_);
+    return std::any_of(ends.begin(), ends.end(),
+                       [&](const TaskEnd& end) {
+                           return exit_code_of(end, 0) == result.exit_code;
+                       }) ||
+           have_others_said_that_they_end();
+}
+
+void RankLosses::leave_out_lost(StepResult& result) const {
+    if (lost_.empty()) return;
+    const bool explained = is_explained(result);
+    result.messages = without_lost(result.messages);
+    if (result.stopped_by || result.ended_on_request || must_end_ || !explained) return;
+    if (!bad_ends(result.messages).empty() || !failed_nodes(result.messages).empty() ||
+        end_of_step(result.messages) || !result.not_started.empty())
+        return;
+    if (!result.dead_nodes.empty()) context_.steps.leave_step();
+    result.dead_nodes.clear();
+    result.exit_code = 0;
+}
+
 void RankLosses::poll(std::string_view messages, const std::vector<std::string>& dead,
                       Clock::time_point now) {
     if (!on_ || must_end_) return;
@@ -112,12 +139,17 @@ void RankLosses::note_dead_nodes(const std::vector<std::string>& dead) {
     }
 }
 
-void RankLosses::look_whether_ranks_have_ended(Clock::time_point now) {
-    if (dead_.empty()) return;
+bool RankLosses::have_others_said_that_they_end() const {
     const std::set<int> ended = record::ended_ranks(context_.files(), context_.start());
     for (int task = 0; task < static_cast<int>(places_.nodes.size()); ++task) {
-        if (!lost_.contains(task) && !ended.contains(task)) return;
+        if (!lost_.contains(task) && !ended.contains(task)) return false;
     }
+    return true;
+}
+
+void RankLosses::look_whether_ranks_have_ended(Clock::time_point now) {
+    if (dead_.empty()) return;
+    if (!have_others_said_that_they_end()) return;
     if (!ended_since_) ended_since_ = now;
     others_have_ended_ = now - *ended_since_ >= end_of_ranks;
 }

@@ -54,7 +54,6 @@ class RankLosses {
     [[nodiscard]] bool are_doubtful() const { return are_doubtful_; }
     // Whether the step has to end, because of a loss that the other ranks do not outlive.
     [[nodiscard]] bool must_end() const { return must_end_; }
-    [[nodiscard]] bool have_been() const { return !lost_.empty(); }
     // How many ranks are lost without which the others have gone on.
     [[nodiscard]] std::size_t count() const { return lost_.size(); }
     // Nodes that were found dead, and without which ranks have gone on. srun waits for the tasks
@@ -66,9 +65,14 @@ class RankLosses {
     [[nodiscard]] bool others_have_ended() const { return others_have_ended_; }
     // Returns the messages without what they say about tasks that the others have outlived.
     [[nodiscard]] std::string without_lost(std::string_view messages) const;
+    // Has the step that has ended look as if there had not been the tasks that the others have
+    // outlived. An exit code that these do not explain stays.
+    void leave_out_lost(StepResult& result) const;
 
   private:
     [[nodiscard]] bool has_ended(int task) const;
+    [[nodiscard]] bool have_others_said_that_they_end() const;
+    [[nodiscard]] bool is_explained(const StepResult& result) const;
     [[nodiscard]] bool is_open() const;
     void note_dead_nodes(const std::vector<std::string>& dead);
     void look_whether_ranks_have_ended(Clock::time_point now);

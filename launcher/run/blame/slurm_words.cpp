@@ -106,6 +106,14 @@ std::vector<TaskEnd> bad_ends(std::string_view srun_messages) {
     return ends;
 }
 
+std::vector<TaskEnd> bad_ends_of(std::string_view srun_messages, const std::set<int>& tasks) {
+    std::vector<TaskEnd> ends;
+    for (const std::string_view line : split(srun_messages, '\n'))
+        read_line(line, ends);
+    std::erase_if(ends, [&](const TaskEnd& end) { return !tasks.contains(end.task); });
+    return ends;
+}
+
 std::vector<LaunchFailure> launch_failures(std::string_view srun_messages) {
     constexpr std::string_view of_task = "srun: error: task ";
     constexpr std::string_view failed = " launch failed: ";

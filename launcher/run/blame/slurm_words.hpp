@@ -33,6 +33,10 @@ struct TaskEnd {
 // 26.05 terminates the others, which may be told before that rank's own end.
 [[nodiscard]] std::vector<TaskEnd> bad_ends(std::string_view srun_messages);
 
+// Returns how these tasks have ended badly, whoever ended them.
+[[nodiscard]] std::vector<TaskEnd> bad_ends_of(std::string_view srun_messages,
+                                               const std::set<int>& tasks);
+
 // Returns the messages without the lines that say how these tasks have ended, or that these nodes
 // have failed.
 [[nodiscard]] std::string without_ends(std::string_view srun_messages, const std::set<int>& tasks,

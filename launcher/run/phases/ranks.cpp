@@ -252,20 +252,6 @@ bool is_not_outlived(RankLosses& losses, DeadNodes& dead, std::string_view said,
     return losses.must_end() && dead_nodes.empty();
 }
 
-// Forgets how tasks have ended without which the others have gone on.
-void leave_out_lost(Context& context, const RankLosses& losses, StepResult& result) {
-    result.messages = losses.without_lost(result.messages);
-    if (result.stopped_by || result.ended_on_request || losses.must_end()) return;
-    if (!bad_ends(result.messages).empty() || !failed_nodes(result.messages).empty() ||
-        end_of_step(result.messages) || !result.not_started.empty())
-        return;
-    // srun was killed because it would have waited for a dead node.
-    if (!result.dead_nodes.empty() && !losses.others_have_ended()) return;
-    if (!result.dead_nodes.empty()) context.steps.leave_step();
-    result.dead_nodes.clear();
-    result.exit_code = 0;
-}
-
 // Returns the nodes that are dead, or that srun said had failed.
 std::vector<std::string> lost_nodes(const StepEnd& end) {
     return end.result && !end.result->dead_nodes.empty() ? end.result->dead_nodes
@@ -424,7 +410,7 @@ PhaseEnd Ranks::run(Context& context) {
         end.result->stopped_by.reset();
     watcher.finish(end.result && end.result->stopped_by);
     tensorflow.end(end.result);
-    if (end.result && losses.have_been()) leave_out_lost(context, losses, *end.result);
+    if (end.result) losses.leave_out_lost(*end.result);
     if (keeps_job && end.result) look_for_dead_nodes(context, dead, *end.result);
     if (end.result && !end.result->dead_nodes.empty()) context.steps.leave_step();
     if (!noted) note_places(context, places);

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.hpp"
@@ -246,6 +247,7 @@ base::Result<StepResult> SrunRunner::run_once(const StepRequest& request) {
         gate.listen();
     drop_noise(result.messages);
     result.exit_code = base::shell_exit_code(*status);
+    if (WIFSIGNALED(*status)) result.srun_killed_by = WTERMSIG(*status);
     look_at_starts(request, gate.awaited(), result);
     if (!overdue) return result;
     return base::fail(

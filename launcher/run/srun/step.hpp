@@ -30,6 +30,7 @@ struct StepResult {
     std::vector<int> unconfirmed{};
     // Why the output of a step that failed finds no room; empty: it does (why_no_room()).
     std::string no_room{};
+    std::optional<int> srun_killed_by{};  // the signal of which srun itself has died
 };
 
 // One run of srun.

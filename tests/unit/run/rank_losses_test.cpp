@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "run/again/rank_losses.hpp"
 
+#include <csignal>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -68,6 +69,18 @@ class RankLossesTest : public ScratchTest {
               const std::vector<std::string>& dead = {}) {
         now_ += later;
         losses_->poll(said, dead, now_);
+    }
+    // Has the others go on without the ranks 2 and 3, which were killed.
+    void lose_2_and_3() {
+        say_that_ranks_stay();
+        ask("a", "2, 3", "0, 1, 4, 5");
+        poll(end_of_2_and_3);
+        ASSERT_EQ(noted_.size(), 1U);
+    }
+    // Returns the exit code of a step with that loss that has ended so.
+    [[nodiscard]] int exit_code_after(StepResult result) const {
+        losses_->leave_out_lost(result);
+        return result.exit_code;
     }
     [[nodiscard]] std::string answer() const {
         return std::filesystem::exists(path("job/elastic/loss-answer.json"))
@@ -195,6 +208,33 @@ TEST_F(RankLossesTest, RanksWithoutWhichOthersHaveGoneOnAreRefusedAlone) {
     EXPECT_THAT(answer(), HasSubstr(R"("number": "b")"));
     poll("srun: error: n2.invalid: tasks 2-3: Exited with exit code 1\n", seconds(1));
     EXPECT_FALSE(losses_->must_end());
+}
+
+// Breaks when the job counts as succeeded although srun was killed or has failed by itself.
+TEST_F(RankLossesTest, OnlyALossExplainsThatSrunDoesNotEndWithZero) {
+    lose_2_and_3();
+    const std::string said = end_of_2_and_3;
+    EXPECT_EQ(exit_code_after({.exit_code = 0, .messages = said}), 0);
+    EXPECT_EQ(exit_code_after({.exit_code = 137, .messages = said}), 0);
+    EXPECT_EQ(exit_code_after({.exit_code = 137, .messages = said, .srun_killed_by = SIGKILL}),
+              137);
+    EXPECT_EQ(exit_code_after({.exit_code = 139, .messages = said, .srun_killed_by = SIGSEGV}),
+              139);
+    EXPECT_EQ(exit_code_after({.exit_code = 1, .messages = said + "srun: error: Oh!\n"}), 1);
+    EXPECT_EQ(exit_code_after({.exit_code = 137,
+                               .messages = said + "srun: error: n3.invalid: task 5: Killed\n"}),
+              137);
+    EXPECT_EQ(exit_code_after({.exit_code = 137, .messages = said, .stopped_by = SIGTERM}), 137);
+}
+
+TEST_F(RankLossesTest, AStepIsWellOnceAllWhoWereLeftHaveSaidThatTheyEnd) {
+    lose_2_and_3();
+    for (const char* rank : {"0", "1", "4", "5"})
+        append(fmt::format("job/elastic/ended.1.{}", rank), "{}");
+    const std::string said = end_of_2_and_3;
+    EXPECT_EQ(exit_code_after({.exit_code = 1, .messages = said + "srun: error: Oh!\n"}), 0);
+    EXPECT_EQ(exit_code_after({.exit_code = 137, .messages = said, .srun_killed_by = SIGKILL}),
+              137);
 }
 
 TEST_F(RankLossesTest, TooFewNodesAreRefused) {

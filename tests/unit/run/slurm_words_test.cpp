@@ -150,7 +150,6 @@ TEST(MemoryNotice, IsNoProgramsOwnAndNotOfAnotherJob) {
         "slurmstepd-h2: error: StepId=3.1 exceeded memory limit (2 > 1), being killed", "13"));
 }
 
-// What slurmstepd of Slurm 22.05.8 wrote.
 TEST(WithoutEnds, LeavesOutOnlyTheTasksAndNodesThatAreNamed) {
     const std::string said =
         "srun: error: n2: tasks 2-3: Killed\n"
@@ -163,6 +162,18 @@ TEST(WithoutEnds, LeavesOutOnlyTheTasksAndNodesThatAreNamed) {
     EXPECT_EQ(without_ends("", {2}, {}), "");
 }
 
+TEST(BadEndsOf, AreThoseOfTheTasksThatAreNamed) {
+    const auto ends = bad_ends_of(
+        "srun: error: n2: tasks 2-3: Killed\n"
+        "srun: Terminating StepId=7.2\n"
+        "srun: error: n1: task 0: Exited with exit code 3\n",
+        {0, 3});
+    ASSERT_EQ(ends.size(), 2U);
+    EXPECT_EQ(ends[0].task, 3);
+    EXPECT_EQ(ends[1].exit_code, 3);
+}
+
+// What slurmstepd of Slurm 22.05.8 wrote.
 TEST(EndOfJob, KnowsEachNotice) {
     using record::EndedBy;
     const std::string cancelled =
