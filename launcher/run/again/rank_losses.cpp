@@ -58,10 +58,9 @@ bool RankLosses::is_explained(const StepResult& result) const {
     if (!result.dead_nodes.empty()) return others_have_ended_;
     if (result.srun_killed_by) return false;
     const std::vector<TaskEnd> ends = bad_ends_of(result.messages, lost_);
-    return std::any_of(ends.begin(), ends.end(),
-                       [&](const TaskEnd& end) {
-                           return exit_code_of(end, 0) == result.exit_code;
-                       }) ||
+    return std::any_of(
+               ends.begin(), ends.end(),
+               [&](const TaskEnd& end) { return exit_code_of(end, 0) == result.exit_code; }) ||
            have_others_said_that_they_end();
 }
 

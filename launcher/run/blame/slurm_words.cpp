@@ -56,9 +56,12 @@ void read_reason(std::string_view reason, TaskEnd& end) {
     }
 }
 
+bool ended_by(int signal, const TaskEnd& end) {
+    return end.signal ? *end.signal == signal : end.exit_code == 128 + signal;
+}
+
 bool killed(const TaskEnd& end) {
-    const int code = end.signal ? 128 + *end.signal : end.exit_code.value_or(0);
-    return code == 128 + SIGKILL || code == 128 + SIGTERM;
+    return ended_by(SIGKILL, end) || ended_by(SIGTERM, end);
 }
 
 void read_line(std::string_view line, std::vector<TaskEnd>& ends) {
@@ -153,6 +156,65 @@ bool found_no_controller(std::string_view srun_messages) {
 namespace {
 
 constexpr std::string_view node_failure_on = "srun: error: Node failure on ";
+constexpr std::string_view out_of_memory = ": Out Of Memory";
+
+// The message is "slurmstepd: error: Detected 1 oom_kill event in StepId=5.0 …", which some
+// versions write with a hyphen.
+bool tells_of_oom_kill(std::string_view text) {
+    return text.find("Detected 1 oom_kill") != text.npos ||
+           text.find("Detected 1 oom-kill") != text.npos ||
+           text.find(" oom_kill event") != text.npos || text.find(" oom-kill event") != text.npos;
+}
+
+// Returns the node that slurmstepd has in its name in some installations: "slurmstepd-h1: error:
+// …".
+std::string_view node_of_slurmstepd(std::string_view line) {
+    constexpr std::string_view program = "slurmstepd-";
+    if (!line.starts_with(program)) return {};
+    line.remove_prefix(program.size());
+    return line.substr(0, line.find(':'));
+}
+
+// A task that was killed, perhaps for the memory that it used.
+struct KilledTask {
+    std::size_t line;  // that tells of it
+    std::string node;
+    bool for_memory;  // srun says so
+    bool is_named;    // among the tasks in question
+};
+
+std::vector<KilledTask> killed_tasks(const std::vector<std::string_view>& lines,
+                                     const std::set<int>& named) {
+    std::vector<KilledTask> found;
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+        std::vector<TaskEnd> ends;
+        read_line(lines[i], ends);
+        for (TaskEnd& end : ends) {
+            if (ended_by(SIGKILL, end))
+                found.push_back({.line = i,
+                                 .node = std::move(end.node),
+                                 .for_memory = lines[i].ends_with(out_of_memory),
+                                 .is_named = named.contains(end.task)});
+        }
+    }
+    return found;
+}
+
+// Returns whether slurmstepd's notice in the line at that index is about one of the named tasks. It
+// names none itself. Mostly it comes before srun tells how the task has ended.
+bool is_about_named(const std::vector<KilledTask>& tasks, std::size_t at, std::string_view node) {
+    const auto may_be = [&](const KilledTask& task) { return node.empty() || task.node == node; };
+    const bool srun_says_why = std::any_of(tasks.begin(), tasks.end(), [&](const KilledTask& task) {
+        return may_be(task) && task.for_memory;
+    });
+    const KilledTask* last = nullptr;
+    for (const KilledTask& task : tasks) {
+        if (!may_be(task) || (srun_says_why && !task.for_memory)) continue;
+        last = &task;
+        if (task.line > at) break;
+    }
+    return last != nullptr && last->is_named;
+}
 
 }  // namespace
 
@@ -168,21 +230,27 @@ std::vector<std::string> failed_nodes(std::string_view srun_messages) {
 
 std::string without_ends(std::string_view srun_messages, const std::set<int>& tasks,
                          const std::set<std::string>& nodes) {
-    std::string kept;
-    for (const std::string_view line : split(srun_messages, '\n')) {
+    const std::vector<std::string_view> lines = split(srun_messages, '\n');
+    const std::vector<KilledTask> all_killed = killed_tasks(lines, tasks);
+    const auto is_of_them = [&](std::size_t at) {
+        const std::string_view line = lines[at];
+        if (tells_of_oom_kill(line))
+            return is_about_named(all_killed, at, node_of_slurmstepd(line));
         std::vector<TaskEnd> ends;
         read_line(line, ends);
         const std::vector<std::string> failed = failed_nodes(line);
-        const bool of_them =
-            (!ends.empty() || !failed.empty()) &&
-            std::all_of(ends.begin(), ends.end(),
-                        [&](const TaskEnd& end) { return tasks.contains(end.task); }) &&
-            std::all_of(failed.begin(), failed.end(),
-                        [&](const std::string& node) { return nodes.contains(node); });
-        if (of_them) continue;
+        return (!ends.empty() || !failed.empty()) &&
+               std::all_of(ends.begin(), ends.end(),
+                           [&](const TaskEnd& end) { return tasks.contains(end.task); }) &&
+               std::all_of(failed.begin(), failed.end(),
+                           [&](const std::string& node) { return nodes.contains(node); });
+    };
+    std::string kept;
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+        if (is_of_them(i)) continue;
         // Nothing follows the last newline.
         if (!kept.empty()) kept += '\n';
-        kept += line;
+        kept += lines[i];
     }
     return kept;
 }
@@ -191,10 +259,7 @@ std::optional<EndedBy> end_of_step(std::string_view srun_messages) {
     const auto has = [&](std::string_view words) {
         return srun_messages.find(words) != std::string_view::npos;
     };
-    // The messages are "srun: error: n1: task 0: Out Of Memory" and "slurmstepd: error: Detected 1
-    // oom_kill event in StepId=5.0 …", which some versions write with a hyphen.
-    if (has(": Out Of Memory\n") || has("Detected 1 oom_kill") || has("Detected 1 oom-kill") ||
-        has(" oom_kill event") || has(" oom-kill event"))
+    if (has(std::string(out_of_memory) + '\n') || tells_of_oom_kill(srun_messages))
         return EndedBy::memory;
     if (has(node_failure_on)) return EndedBy::node;
     return std::nullopt;

@@ -38,7 +38,8 @@ struct TaskEnd {
                                                const std::set<int>& tasks);
 
 // Returns the messages without the lines that say how these tasks have ended, or that these nodes
-// have failed.
+// have failed. A notice that tasks were killed for their memory goes with the task that it is
+// about.
 [[nodiscard]] std::string without_ends(std::string_view srun_messages, const std::set<int>& tasks,
                                        const std::set<std::string>& nodes);
 

@@ -237,6 +237,22 @@ TEST_F(RankLossesTest, AStepIsWellOnceAllWhoWereLeftHaveSaidThatTheyEnd) {
               137);
 }
 
+TEST_F(RankLossesTest, TheMemoryOfALostRankIsNotBlamedForTheNextLoss) {
+    const std::string said =
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have "
+        "been OOM Killed.\nsrun: error: n2.invalid: tasks 2-3: Out Of Memory\n";
+    say_that_ranks_stay();
+    ask("a", "2, 3", "0, 1, 4, 5");
+    poll(said);
+    ASSERT_EQ(noted_.size(), 1U);
+    EXPECT_EQ(noted_[0].failure.code, record::words_of(record::EndedBy::memory).code);
+    EXPECT_EQ(exit_code_after({.exit_code = 137, .messages = said}), 0);
+    ask("b", "5", "0, 1, 4");
+    poll(said + "srun: error: n3.invalid: task 5: Killed\n");
+    ASSERT_EQ(noted_.size(), 2U);
+    EXPECT_EQ(noted_[1].failure.code, record::words_of(record::EndedBy::program).code);
+}
+
 TEST_F(RankLossesTest, TooFewNodesAreRefused) {
     say_that_ranks_stay();
     ask("a", "0, 1, 2, 3", "4, 5");

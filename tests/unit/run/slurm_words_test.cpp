@@ -162,6 +162,36 @@ TEST(WithoutEnds, LeavesOutOnlyTheTasksAndNodesThatAreNamed) {
     EXPECT_EQ(without_ends("", {2}, {}), "");
 }
 
+// Breaks when the memory of a task that the others have outlived is blamed for what comes later.
+TEST(WithoutEnds, LeavesOutWhySlurmHasKilledTheTasks) {
+    const std::string notice =
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=5.0. Some of the step tasks have "
+        "been OOM Killed.\n";
+    const std::string of_2 = "srun: error: n2: task 2: Out Of Memory\n";
+    const std::string of_4 = "srun: error: n3: task 4: Killed\n";
+    EXPECT_EQ(without_ends(notice + of_2, {2}, {}), "");
+    EXPECT_EQ(without_ends(of_2 + notice, {2}, {}), "");
+    EXPECT_EQ(without_ends(notice + of_2 + of_4, {2}, {}), of_4);
+    EXPECT_EQ(without_ends(of_2 + notice + of_4, {2}, {}), of_4);
+    EXPECT_EQ(without_ends(notice + of_4, {4}, {}), "");
+    // Nobody has told yet of the task that it is about, or that task is not among these.
+    EXPECT_EQ(without_ends(notice, {2}, {}), notice);
+    EXPECT_EQ(without_ends(of_4 + notice + of_2, {4}, {}), notice + of_2);
+    EXPECT_EQ(without_ends("srun: error: n3: task 4: Exited with exit code 1\n" + notice, {4}, {}),
+              notice);
+    EXPECT_EQ(without_ends(notice + of_2 + notice + "srun: error: n1: task 0: Killed\n" + of_4,
+                           {2, 4}, {}),
+              "srun: error: n1: task 0: Killed\n");
+}
+
+TEST(WithoutEnds, KnowsTheNodeOfANoticeThatNamesIt) {
+    const std::string of_n1 = "slurmstepd-n1: error: Detected 1 oom_kill event in StepId=5.0.\n";
+    const std::string of_n2 = "slurmstepd-n2: error: Detected 1 oom_kill event in StepId=5.0.\n";
+    const std::string of_0 = "srun: error: n1: task 0: Killed\n";
+    EXPECT_EQ(without_ends(of_n1 + of_n2 + "srun: error: n2: task 2: Killed\n" + of_0, {2}, {}),
+              of_n1 + of_0);
+}
+
 TEST(BadEndsOf, AreThoseOfTheTasksThatAreNamed) {
     const auto ends = bad_ends_of(
         "srun: error: n2: tasks 2-3: Killed\n"
