@@ -101,12 +101,12 @@ void RankLosses::poll(std::string_view messages, const std::vector<std::string>&
     }
     const auto question = record::ranks_lost(context_.files(), context_.start());
     if (!question || question->number == answered_) {
-        asked_since_.reset();
+        asked_.reset();
         if (open_since_ && now - *open_since_ > longest_silence)
             end(fmt::format("they have not asked for {} s", longest_silence.count()));
         return;
     }
-    if (!asked_since_) asked_since_ = now;
+    if (!asked_ || asked_->number != question->number) asked_ = {question->number, now};
     const bool is_of_lost = std::any_of(question->here.begin(), question->here.end(),
                                         [&](int task) { return lost_.contains(task); });
     if (!is_of_lost) note_silent_nodes(*question);
@@ -117,7 +117,7 @@ void RankLosses::poll(std::string_view messages, const std::vector<std::string>&
     const auto answered =
         record::answer(context_.files(), {.number = question->number, .refusal = *why_not});
     answered_ = question->number;
-    asked_since_.reset();
+    asked_.reset();
     are_doubtful_ = false;
     if (!answered) return end(answered.error().text());
     // Those who have gone on need not end because of the other part of a torn network.
@@ -178,7 +178,7 @@ std::optional<std::string> RankLosses::judged(const record::RanksLost& question,
     std::copy_if(question.lost.begin(), question.lost.end(), std::back_inserter(doubtful),
                  [&](int task) { return !has_ended(task); });
     if (!doubtful.empty()) {
-        if (now - *asked_since_ < longest_doubt) return std::nullopt;
+        if (now - asked_->since < longest_doubt) return std::nullopt;
         return fmt::format("rank {} is said to be lost, but has not ended", doubtful.front());
     }
     std::set<int> known(question.lost.begin(), question.lost.end());

@@ -70,6 +70,11 @@ class RankLosses {
     void leave_out_lost(StepResult& result) const;
 
   private:
+    struct Asked {
+        std::string number;
+        Clock::time_point since;
+    };
+
     [[nodiscard]] bool has_ended(int task) const;
     [[nodiscard]] bool have_others_said_that_they_end() const;
     [[nodiscard]] bool is_explained(const StepResult& result) const;
@@ -98,7 +103,7 @@ class RankLosses {
     std::set<std::string> newly_dead_;  // without which they have not gone on yet
     std::map<std::string, int> silences_;
     std::optional<Clock::time_point> open_since_;
-    std::optional<Clock::time_point> asked_since_;
+    std::optional<Asked> asked_;  // the question that waits for its answer
     Clock::time_point next_look_{};
     std::string answered_;  // the number of the latest question that was answered
     std::optional<Clock::time_point> ended_since_;  // all ranks that are left

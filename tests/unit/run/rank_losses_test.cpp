@@ -161,6 +161,19 @@ TEST_F(RankLossesTest, RanksThatLiveAreNotLost) {
     EXPECT_THAT(noted_, IsEmpty());
 }
 
+// Breaks when a question is refused at once because another one has waited for long.
+TEST_F(RankLossesTest, EachQuestionWaitsForItself) {
+    say_that_ranks_stay();
+    ask("a", "2", "0, 1, 3, 4, 5");
+    poll("");
+    poll("", RankLosses::longest_doubt - seconds(1));
+    ask("b", "2, 3", "0, 1, 4, 5");
+    poll("", seconds(1));
+    EXPECT_EQ(answer(), "");
+    poll("", RankLosses::longest_doubt);
+    EXPECT_THAT(answer(), HasSubstr(R"("number": "b")"));
+}
+
 TEST_F(RankLossesTest, ANodeThatIsSilentForItsPeersAndForUsIsDead) {
     say_that_ranks_stay();
     ask("a", "2, 3", "0, 1, 4, 5");
