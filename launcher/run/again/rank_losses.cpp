@@ -102,6 +102,8 @@ void RankLosses::poll(std::string_view messages, const std::vector<std::string>&
     const auto question = record::ranks_lost(context_.files(), context_.start());
     if (!question || question->number == answered_) {
         asked_.reset();
+        are_doubtful_ = false;
+        silences_.clear();
         if (open_since_ && now - *open_since_ > longest_silence)
             end(fmt::format("they have not asked for {} s", longest_silence.count()));
         return;

@@ -206,6 +206,22 @@ TEST_F(RankLossesTest, ANodeThatIsSilentForItsPeersAndForUsIsDead) {
     EXPECT_TRUE(losses_->others_have_ended());
 }
 
+// Breaks when a node is taken for dead that has not answered two questions far apart.
+TEST_F(RankLossesTest, NobodyIsDoubtfulWithoutAQuestion) {
+    say_that_ranks_stay();
+    ask("a", "2, 3", "0, 1, 4, 5");
+    silent_ = {"n2.invalid"};
+    poll("");
+    EXPECT_TRUE(losses_->are_doubtful());
+    std::filesystem::remove(path("job/elastic/loss.json"));
+    poll("", seconds(1));
+    EXPECT_FALSE(losses_->are_doubtful());
+    ask("b", "2, 3", "0, 1, 4, 5");
+    poll("", seconds(1));
+    EXPECT_TRUE(losses_->are_doubtful());
+    EXPECT_EQ(answer(), "");
+}
+
 // Breaks when the other part of a torn network ends the one that has gone on.
 TEST_F(RankLossesTest, RanksWithoutWhichOthersHaveGoneOnAreRefusedAlone) {
     say_that_ranks_stay();
