@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -221,27 +222,31 @@ record::Failure RankLosses::failure_of(const std::vector<int>& lost) const {
 }
 
 void RankLosses::go_on(const record::RanksLost& question) {
+    // If one of those who may go on dies before they do, they ask again about all that are lost.
+    std::vector<int> lost;
+    std::copy_if(question.lost.begin(), question.lost.end(), std::back_inserter(lost),
+                 [&](int task) { return !lost_.contains(task); });
+    if (lost.empty()) return open_since_.reset();
     record::Loss loss{.time = base::now(),
-                      .ranks = question.lost,
+                      .ranks = lost,
                       .ranks_left = static_cast<int>(question.here.size()),
-                      .failure = failure_of(question.lost)};
-    const std::string line =
-        fmt::format("{} ranks go on without rank{} {}: {}", question.here.size(),
-                    question.lost.size() == 1 ? "" : "s", fmt::join(question.lost, ", "),
-                    sentence_of(Ending{.failure = loss.failure}));
+                      .failure = failure_of(lost)};
+    const std::string line = fmt::format(
+        "{} ranks go on without rank{} {}: {}", question.here.size(), lost.size() == 1 ? "" : "s",
+        fmt::join(lost, ", "), sentence_of(Ending{.failure = loss.failure}));
     context_.log.all_nodes(line);
     std::printf("batchai: %s\n", line.c_str());
     std::fflush(stdout);
     context_.lost(std::move(loss));
     std::set<std::string> short_of_ranks;
-    for (const int task : question.lost)
+    for (const int task : lost)
         short_of_ranks.insert(node_of(task));
     for (const std::string& node : newly_dead_)
         context_.node_failed(node, record::NodeFaultKind::lost);
     if (context_.host_updates != nullptr)
         context_.host_updates->ranks_went_on({short_of_ranks.begin(), short_of_ranks.end()},
                                              {newly_dead_.begin(), newly_dead_.end()});
-    lost_.insert(question.lost.begin(), question.lost.end());
+    lost_.insert(lost.begin(), lost.end());
     dead_.merge(newly_dead_);
     newly_dead_.clear();
     silences_.clear();

@@ -137,6 +137,24 @@ TEST_F(RankLossesTest, TheOthersGoOnOnceSlurmSaysTheSame) {
     EXPECT_EQ(noted_[1].failure.rank, 5);
 }
 
+// Breaks when a loss is recorded twice because a rank has died before the others went on.
+TEST_F(RankLossesTest, ALossIsRecordedOnceThoughItIsAskedAboutAgain) {
+    lose_2_and_3();
+    const std::string said =
+        std::string(end_of_2_and_3) + "srun: error: n3.invalid: task 5: Killed\n";
+    ask("b", "2, 3, 5", "0, 1, 4");
+    poll(said);
+    ASSERT_EQ(noted_.size(), 2U);
+    EXPECT_THAT(noted_[1].ranks, ElementsAre(5));
+    EXPECT_EQ(noted_[1].ranks_left, 3);
+    EXPECT_EQ(noted_[1].failure.rank, 5);
+    ask("c", "2, 3, 5", "0, 1, 4");
+    poll(said);
+    EXPECT_THAT(answer(), HasSubstr(R"("number": "c")"));
+    EXPECT_THAT(answer(), HasSubstr(R"("refusal": "")"));
+    EXPECT_EQ(noted_.size(), 2U);
+}
+
 TEST_F(RankLossesTest, AQuestionOfAnotherStartCountsForNothing) {
     say_that_ranks_stay();
     ask("a", "2, 3", "0, 1, 4, 5", "1-1");
