@@ -252,7 +252,7 @@ PhaseEnd LinkCheck::run(Context& context) {
              context.plan,
              {.layout = one_task_per_node(static_cast<int>(nodes.size())),
               .nodes = context.to_name(nodes),
-              .mpi = context.plan.mpi,
+              .mpi = context.mpi(),
               .command = {"/bin/sh", "-c", guarded(run_if_it_is_there),
                           in_container ? node::bundle_link_check : link_check_on_nodes(),
                           "--report", reports.string()}}),

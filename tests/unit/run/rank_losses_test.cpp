@@ -15,6 +15,7 @@ namespace batchai::run {
 namespace {
 
 using std::chrono::seconds;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -29,6 +30,9 @@ class RankLossesTest : public ScratchTest {
     void SetUp() override {
         ScratchTest::SetUp();
         plan_.directories.job_directory = path("job");
+        plan_.mpi = "pmix";
+        plan_.steps = {step_of(plan::StepKind::ranks, 6, true)};
+        plan_.steps.front().processes_per_node = 2;
         std::filesystem::create_directories(path("job/elastic"));
         std::filesystem::permissions(path("job/elastic"), std::filesystem::perms::owner_all);
         logs_.emplace(path("logs"));
@@ -318,6 +322,13 @@ TEST_F(RankLossesTest, ASpareNodeComesFirst) {
     poll(end_of_2_and_3);
     EXPECT_THAT(answer(), HasSubstr("a spare node takes the place"));
     EXPECT_TRUE(losses_->must_end());
+}
+
+// Breaks when the links are looked at through another plugin of Slurm than the ranks use.
+TEST_F(RankLossesTest, TheLinkCheckStartsAsTheRanksDo) {
+    static_cast<void>(LinkCheck::run(*context_));
+    ASSERT_EQ(steps_.requests.size(), 1U);
+    EXPECT_THAT(steps_.requests.front().arguments, Contains("--mpi=pmi2"));
 }
 
 TEST_F(RankLossesTest, FilesOfAnEarlierRunAreRemoved) {
