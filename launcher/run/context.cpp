@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -134,6 +135,35 @@ plan::Step Context::main_step_here() const {
     return shrunk(*main_step(), place.nodes.size());
 }
 
+namespace {
+
+constexpr const char* distribution_variable = "SLURM_DISTRIBUTION";
+
+}  // namespace
+
+base::Environment layout_variables(const plan::Plan& plan, const Lookup& environment) {
+    const auto distribution = plan::distribution_of_ranks(plan);
+    if (!distribution) return {};
+    // The option of sbatch, srun or salloc may be the user's own. Slurm tells it in this variable.
+    return {distribution_variable +
+            ('=' + environment(distribution_variable).value_or(*distribution))};
+}
+
+record::RankPlaces Context::rank_places() const {
+    const plan::Step step = main_step_here();
+    base::Environment layout;
+    if (step.kind == plan::StepKind::ranks) layout = layout_variables(plan, from_environment);
+    std::string_view distribution;
+    if (!layout.empty())
+        distribution = std::string_view(layout.front()).substr(layout.front().find('=') + 1);
+    return record::places_of_ranks(place.nodes, step.processes, distribution);
+}
+
+bool Context::keeps_processes() const {
+    return elastic && elastic->keeps_processes && main_step() != nullptr &&
+           !contains(rank_places().nodes, "");
+}
+
 std::vector<std::string> Context::to_name(const std::vector<std::string>& nodes) const {
     return nodes.size() == granted.nodes.size() ? std::vector<std::string>() : nodes;
 }
@@ -168,20 +198,6 @@ void Context::remove_rank_files(const std::string& rank) const {
 std::string output_directory(const plan::Plan& plan) {
     const auto& directories = plan.directories;
     return directories.stdouterr_host.empty() ? directories.stdouterr : directories.stdouterr_host;
-}
-
-namespace {
-
-constexpr const char* distribution_variable = "SLURM_DISTRIBUTION";
-
-}  // namespace
-
-base::Environment layout_variables(const plan::Plan& plan, const Lookup& environment) {
-    const auto distribution = plan::distribution_of_ranks(plan);
-    if (!distribution) return {};
-    // The option of sbatch, srun or salloc may be the user's own. Slurm tells it in this variable.
-    return {distribution_variable +
-            ('=' + environment(distribution_variable).value_or(*distribution))};
 }
 
 namespace {
@@ -223,10 +239,6 @@ void add_restarts(base::Environment& out, const Context& context, plan::StepKind
     if (kind == plan::StepKind::ranks && !from_environment("TORCHELASTIC_RESTART_COUNT"))
         out.push_back(fmt::format("TORCHELASTIC_RESTART_COUNT={}", restarts));
 }
-
-}  // namespace
-
-namespace {
 
 // Ranks that go on in their processes must not wait for long for a host without power, and cannot
 // go on without one that lives: RankLosses knows better.

@@ -18,6 +18,7 @@
 #include "record/ended_by.hpp"
 #include "record/job_files.hpp"
 #include "record/node_fault.hpp"
+#include "record/rank_logs.hpp"
 #include "run/logs.hpp"
 #include "run/srun/step.hpp"
 #include "run/tensorflow/held_ports.hpp"
@@ -153,8 +154,12 @@ struct Context {
     [[nodiscard]] bool outlives_nodes() const {
         return plan::outlives_nodes(plan, elastic.has_value());
     }
-    // Returns whether ranks that are left after the loss of others go on in their processes.
-    [[nodiscard]] bool keeps_processes() const { return elastic && elastic->keeps_processes; }
+    // Returns on which node of the place each process of the job's own step runs, as far as that
+    // is known.
+    [[nodiscard]] record::RankPlaces rank_places() const;
+    // Returns whether ranks that are left after the loss of others go on in their processes: the
+    // job wants it, and it is known where each rank runs.
+    [[nodiscard]] bool keeps_processes() const;
     // Returns srun's option --mpi for the ranks. Slurm's plugin for PMIx ends all tasks when one of
     // them dies, whatever srun is told; its PMI-2 does not.
     [[nodiscard]] std::string mpi() const { return keeps_processes() ? "pmi2" : plan.mpi; }

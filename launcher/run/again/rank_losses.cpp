@@ -21,10 +21,10 @@ RankLosses::RankLosses(Context& context, record::RankPlaces places, TaskWords wo
     : context_(context),
       places_(std::move(places)),
       words_(std::move(words)),
-      silent_(std::move(silent)) {
-    if (!context_.keeps_processes()) return;
+      silent_(std::move(silent)),
+      on_(context.keeps_processes()) {
+    if (!context_.elastic || !context_.elastic->keeps_processes) return;
     record::forget_ranks_lost(context_.files());
-    on_ = std::find(places_.nodes.begin(), places_.nodes.end(), "") == places_.nodes.end();
     if (!on_)
         context_.log.master(
             "the ranks do not outlive each other, because it is not known on which "

@@ -42,7 +42,7 @@ class RankLosses {
 
     RankLosses(Context& context, record::RankPlaces places, TaskWords words, Silent silent);
 
-    // Whether the job wants it, and it is known where each rank runs.
+    // As Context::keeps_processes().
     [[nodiscard]] bool are_outlived() const { return on_; }
 
     // Must be called some times a second while the step runs. `messages` are what srun has said so
@@ -94,7 +94,7 @@ class RankLosses {
     record::RankPlaces places_;
     TaskWords words_;
     Silent silent_;
-    bool on_ = false;
+    bool on_;
     std::size_t read_ = 0;       // bytes of the messages
     std::string open_messages_;  // without those about tasks that the others have outlived
     std::vector<TaskEnd> ends_;  // in these

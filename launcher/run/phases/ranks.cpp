@@ -77,17 +77,6 @@ base::Result<void> add_outputs(TaskOutputs& outputs, record::PieceWriter& pieces
     return {};
 }
 
-record::RankPlaces places_of(const Context& context, const plan::Step& step,
-                             const base::Environment& environment) {
-    std::string_view distribution;
-    for (const std::string& variable : environment) {
-        constexpr std::string_view name = "SLURM_DISTRIBUTION=";
-        if (variable.starts_with(name))
-            distribution = std::string_view(variable).substr(name.size());
-    }
-    return record::places_of_ranks(context.place.nodes, step.processes, distribution);
-}
-
 // Notes where the ranks run. Without this record their files are there, but `job logs` cannot tell
 // whose they are. It is written while the ranks start, which need not wait for the disk.
 void note_places(const Context& context, const record::RankPlaces& places) {
@@ -351,7 +340,7 @@ PhaseEnd Ranks::run(Context& context) {
     for (std::string& variable : usage_variables(context.start()))
         environment.push_back(std::move(variable));
     environment.push_back(starts_variable(context.start()));
-    const record::RankPlaces places = places_of(context, step, environment);
+    const record::RankPlaces places = context.rank_places();
     TensorFlowJob tensorflow(context);
     const auto started = tensorflow.start(step, environment);
     bool noted = false;

@@ -52,10 +52,7 @@ class RankLossesTest : public ScratchTest {
         begin();
     }
     void begin() {
-        losses_.emplace(*context_,
-                        record::RankPlaces{{"n1.invalid", "n1.invalid", "n2.invalid", "n2.invalid",
-                                            "n3.invalid", "n3.invalid"}},
-                        TaskWords{.job_id = "7"},
+        losses_.emplace(*context_, context_->rank_places(), TaskWords{.job_id = "7"},
                         [this](const std::vector<std::string>&) { return silent_; });
     }
     void say_that_ranks_stay() {
@@ -340,6 +337,19 @@ TEST_F(RankLossesTest, FilesOfAnEarlierRunAreRemoved) {
     for (const auto& entry : std::filesystem::directory_iterator(path("job/elastic")))
         left.push_back(entry.path().filename().string());
     EXPECT_THAT(left, ElementsAre("committed.pickle"));
+}
+
+// Breaks when the ranks are told to go on without each other, and nobody can let them.
+TEST_F(RankLossesTest, AJobOfWhichTheNodesAreUnknownIsAsBefore) {
+    const auto variables = [&] { return step_environment(*context_, plan::StepKind::ranks); };
+    constexpr const char* short_wait = "MPI_BRIDGE_HOST_TIMEOUT_SECONDS=4";
+    EXPECT_EQ(context_->mpi(), "pmi2");
+    EXPECT_THAT(variables(), Contains(short_wait));
+    plan_.allocation.options.push_back({"distribution", "arbitrary"});
+    begin();
+    EXPECT_FALSE(losses_->are_outlived());
+    EXPECT_EQ(context_->mpi(), "pmix");
+    EXPECT_THAT(variables(), testing::Not(Contains(short_wait)));
 }
 
 TEST_F(RankLossesTest, AJobThatDoesNotWantItIsAsBefore) {
