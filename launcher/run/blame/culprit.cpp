@@ -24,7 +24,8 @@ std::string line_about(int task, const TaskWords& words) {
         return presentable(split(*refusal, '\n').front());
     const auto index = static_cast<std::size_t>(task);
     if (task < 0 || index >= words.error_files.size()) return {};
-    return first_error_line(base::read_file(words.error_files[index]).value_or(""));
+    return first_error_line(base::read_file(words.error_files[index]).value_or(""),
+                            words.outlive_losses);
 }
 
 // Counts the failed ranks with and without a usable report, for Culprit::evidence.

@@ -19,6 +19,7 @@ struct TaskWords {
     std::vector<std::string> error_files;   // the standard error of each task, by task number
     std::filesystem::path refusals{};       // the reports of record/task_reports.hpp
     std::filesystem::path rank_failures{};  // empty: the step has no ranks
+    bool outlive_losses = false;            // Context::keeps_processes()
 };
 
 // The task that is to blame.

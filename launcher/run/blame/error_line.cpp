@@ -166,7 +166,7 @@ std::string presentable(std::string_view line) {
     return base::printable_line(trim(line).substr(0, longest));
 }
 
-std::string first_error_line(std::string_view standard_error) {
+std::string first_error_line(std::string_view standard_error, bool outlives_losses) {
     auto lines = split(standard_error, '\n');
     for (std::string_view& line : lines)
         line = without_label(shown(line));
@@ -174,7 +174,8 @@ std::string first_error_line(std::string_view standard_error) {
     std::optional<std::size_t> text;
     std::optional<std::size_t> remark;
     for (std::size_t i = 0; i < lines.size(); ++i) {
-        if (trim(lines[i]).empty() || lines[i].starts_with(of_outlived_failure)) continue;
+        if (trim(lines[i]).empty()) continue;
+        if (outlives_losses && lines[i].starts_with(of_outlived_failure)) continue;
         if (lines[i].starts_with("Traceback (most recent call last)")) {
             const std::size_t end = traceback_end(lines, i);
             if (end < lines.size()) return presentable(lines[end]);

@@ -10,8 +10,11 @@ namespace batchai::run {
 // Returns the line that says what went wrong: the last line of the first Python traceback, else the
 // first line that looks like an error, else the last line that is not a mere warning, else the last
 // non-empty line. A label that names the rank, as torch and launchers put it before each line, is
-// left out, and so is what a carriage return has overwritten. The result is presentable().
-[[nodiscard]] std::string first_error_line(std::string_view standard_error);
+// left out, and so is what a carriage return has overwritten. The result is presentable(). With
+// `outlives_losses`, what horovod.common.elastic says of failures counts for nothing, because the
+// rank has gone on after them in its process.
+[[nodiscard]] std::string first_error_line(std::string_view standard_error,
+                                           bool outlives_losses = false);
 
 // Returns the line without blanks around it and control characters, cut to 400 bytes.
 [[nodiscard]] std::string presentable(std::string_view line);

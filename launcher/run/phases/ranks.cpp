@@ -318,7 +318,8 @@ PhaseEnd Ranks::run(Context& context) {
     TaskWords words{.job_id = context.granted.job_id,
                     .error_files = {},
                     .refusals = context.files().refusals(context.start()),
-                    .rank_failures = context.files().rank_failures(context.start())};
+                    .rank_failures = context.files().rank_failures(context.start()),
+                    .outlive_losses = context.keeps_processes()};
     forget_earlier_run(context, step);
     record::PieceWriter pieces(context.files().rank_pieces(context.start()).string());
     Watcher watcher(context, step);
