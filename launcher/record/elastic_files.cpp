@@ -82,6 +82,7 @@ base::Result<void> answer(const JobFiles& files, const RanksLostAnswer& answer) 
 
 std::set<int> ended_ranks(const JobFiles& files, std::string_view start) {
     std::set<int> ended;
+    if (!base::check_own_directory(files.elastic().string())) return ended;
     std::error_code ignored;
     const std::string prefix = JobFiles::end_of_ranks(start);
     for (const auto& entry : std::filesystem::directory_iterator(files.elastic(), ignored)) {
@@ -94,6 +95,7 @@ std::set<int> ended_ranks(const JobFiles& files, std::string_view start) {
 }
 
 void forget_ranks_lost(const JobFiles& files) {
+    if (!base::check_own_directory(files.elastic().string())) return;
     std::error_code ignored;
     std::vector<JobFiles::Path> ends;
     for (const auto& entry : std::filesystem::directory_iterator(files.elastic(), ignored)) {

@@ -231,9 +231,10 @@ void RankLosses::go_on(const record::RanksLost& question) {
                       .ranks = lost,
                       .ranks_left = static_cast<int>(question.here.size()),
                       .failure = failure_of(lost)};
-    const std::string line = fmt::format(
-        "{} ranks go on without rank{} {}: {}", question.here.size(), lost.size() == 1 ? "" : "s",
-        fmt::join(lost, ", "), sentence_of(Ending{.failure = loss.failure}));
+    const std::string line =
+        fmt::format("{} rank{} without rank{} {}: {}", question.here.size(),
+                    question.here.size() == 1 ? " goes on" : "s go on", lost.size() == 1 ? "" : "s",
+                    fmt::join(lost, ", "), sentence_of(Ending{.failure = loss.failure}));
     context_.log.all_nodes(line);
     std::printf("batchai: %s\n", line.c_str());
     std::fflush(stdout);

@@ -89,7 +89,8 @@ class Events {
                 restart.failure.node, restart.failure.rank);
         for (const record::Loss& loss : attempt.losses)
             add(loss.time, "ranksLost",
-                fmt::format("{} ranks go on without rank{} {}: {}", loss.ranks_left,
+                fmt::format("{} rank{} without rank{} {}: {}", loss.ranks_left,
+                            loss.ranks_left == 1 ? " goes on" : "s go on",
                             loss.ranks.size() == 1 ? "" : "s", fmt::join(loss.ranks, ", "),
                             failure_text(loss.failure)),
                 loss.failure.node, loss.failure.rank);
