@@ -23,7 +23,17 @@ TEST(SrunRunner, GivesTheExitCodeAndWhatWasSaid) {
     EXPECT_EQ(result->exit_code, 5);
     EXPECT_EQ(result->messages, "oops\n");
     EXPECT_FALSE(result->stopped_by);
+    EXPECT_FALSE(result->srun_killed_by);
     EXPECT_GE(ticks, 2);
+}
+
+TEST(SrunRunner, SaysOfWhichSignalSrunHasDied) {
+    SrunRunner runner;
+    const auto result = runner.run(
+        {.arguments = {"sh", "-c", "kill -KILL $$"}, .environment = base::environment_without({})});
+    ASSERT_TRUE(result);
+    EXPECT_EQ(result->exit_code, 137);
+    EXPECT_EQ(result->srun_killed_by, SIGKILL);
 }
 
 using StepOfScratch = ScratchTest;
