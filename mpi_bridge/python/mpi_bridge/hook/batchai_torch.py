@@ -13,6 +13,7 @@ import sys
 
 _MODULE = "torch.distributed.distributed_c10d"
 _NEXT = "batchai_torch_calls"
+_MARK = "calls_batchai_torch"
 
 
 class _Finder:
@@ -22,9 +23,12 @@ class _Finder:
     def find_spec(name, path=None, target=None):  # noqa: ANN001, ANN205 - as the importer has it
         if name != _MODULE:
             return None
-        sys.meta_path.remove(_Finder)
-        for finder in sys.meta_path:
-            spec = finder.find_spec(name, path, target)
+        for finder in list(sys.meta_path):
+            # The importer itself passes over finders without it, which are of Python 2's form.
+            find_spec = getattr(finder, "find_spec", None)
+            if finder is _Finder or find_spec is None:
+                continue
+            spec = find_spec(name, path, target)
             if spec is not None:
                 _call_after_import(spec.loader)
                 return spec
@@ -37,19 +41,28 @@ def watch() -> None:
 
 
 def _call_after_import(loader) -> None:  # noqa: ANN001 - any loader
-    load = loader.exec_module
+    load = getattr(loader, "exec_module", None)
+    # It may have been looked for without being imported.
+    if load is None or hasattr(load, _MARK):
+        return
+    own = getattr(loader, "__dict__", {}).get("exec_module")
 
     def exec_module(module) -> None:  # noqa: ANN001 - a module
         load(module)
         try:
-            del loader.exec_module
+            if own is None:
+                del loader.exec_module
+            else:
+                loader.exec_module = own
             _wrap(module)
+            sys.meta_path.remove(_Finder)
         except Exception:  # whatever it is, the job's program has to go on
             pass
 
+    setattr(exec_module, _MARK, True)
     try:
         loader.exec_module = exec_module
-    except AttributeError:
+    except (AttributeError, TypeError):
         pass  # not a loader of Python's own
 
 

@@ -134,6 +134,96 @@ def test_a_process_and_its_child_answer_for_themselves(process):
     assert len(files_of(process[0])) == 1
 
 
+PROGRAM = """
+import importlib.util
+import sys
+import batchai_torch
+
+
+class OfPython2:
+    def find_module(self, name, path=None):
+        return None
+
+
+class Loads:  # as before Python 3.4
+    def load_module(self, name):
+        import types
+
+        sys.modules[name] = types.ModuleType(name)
+        return sys.modules[name]
+
+
+class Finds:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "torch.distributed.distributed_c10d":
+            return importlib.util.spec_from_loader(name, Loads())
+
+
+assert sys.meta_path[0] is batchai_torch._Finder
+sys.meta_path.insert(1, OfPython2())
+WHAT
+"""
+
+
+def run_with_torch(path, what):
+    """Run some lines of a program that has a package of PyTorch's name and form."""
+    package = path / "torch" / "distributed"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").touch()
+    (package / "__init__.py").touch()
+    text = "import os\nassert 'FAIL' not in os.environ\ndef init_process_group(): pass\n"
+    (package / "distributed_c10d.py").write_text(text)
+    base = environment()
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PROGRAM.replace("WHAT", what)],
+        env={**base, "PYTHONPATH": f"{base['PYTHONPATH']}:{path}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+IMPORT = "import torch.distributed.distributed_c10d as c10d\n"
+IS_WATCHED = (
+    "assert c10d.init_process_group.__wrapped__\nassert batchai_torch._Finder not in sys.meta_path"
+)
+
+
+def test_an_old_finder_is_passed_over(tmp_path):
+    run_with_torch(tmp_path, IMPORT + IS_WATCHED)
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 15), reason="Python has no such loaders any more")
+def test_an_old_loader_loads(tmp_path):
+    run_with_torch(tmp_path, "sys.meta_path.insert(2, Finds)\n" + IMPORT)
+
+
+def test_what_is_looked_for_may_be_imported_later(tmp_path):
+    look = "assert importlib.util.find_spec(c10d_name)\n"
+    fail = (
+        "import os\nos.environ['FAIL'] = '1'\n"
+        "try:\n    import torch.distributed.distributed_c10d\n"
+        "except AssertionError:\n    del os.environ['FAIL']\n"
+    )
+    name = "c10d_name = 'torch.distributed.distributed_c10d'\n"
+    run_with_torch(tmp_path, name + look + fail + IMPORT + IS_WATCHED)
+
+
+def test_another_thread_may_have_taken_the_finder_away(tmp_path):
+    run_with_torch(
+        tmp_path,
+        "class Takes:\n"
+        "    @staticmethod\n"
+        "    def find_spec(name, path=None, target=None):\n"
+        "        if batchai_torch._Finder in sys.meta_path and name.endswith('c10d'):\n"
+        "            sys.meta_path.remove(batchai_torch._Finder)\n"
+        "sys.meta_path.insert(1, Takes)\n" + IMPORT + IS_WATCHED,
+    )
+
+
 def test_the_thread_takes_no_signals(process):
     ask(process[0])  # it has begun
     blocked = int(thread_of(process[0])["SigBlk"], 16)
