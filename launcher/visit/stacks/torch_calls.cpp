@@ -118,8 +118,17 @@ class Group {
         return text + '\n';
     }
 
+    // Its members that tell nothing of it: they may have made the call, or not.
+    [[nodiscard]] std::set<int> untold() const {
+        std::set<int> ranks;
+        for (const int rank : told_.begin()->second->ranks) {
+            if (!told_.contains(rank)) ranks.insert(rank);
+        }
+        return ranks;
+    }
+
     void add_waits(WaitGraph& waits) const {
-        std::set<int> awaited;
+        std::set<int> awaited = untold();
         for (const auto& [last, ranks] : behind())
             awaited.insert(ranks.begin(), ranks.end());
         const auto calls = there();
@@ -171,11 +180,22 @@ class Torch {
         const std::string step = step_of_ranks(nodes);
         for (const NodeStacks& node : nodes) {
             for (const JobProcess& process : node.processes) {
-                if (process.torch && process.step == step) add(*process.torch, process.rank);
+                if (process.step != step) continue;
+                if (process.torch) add(*process.torch, process.rank);
+                if (process.rank) processes_.insert(*process.rank);
             }
         }
         for (const auto& [key, group] : groups_) {
-            if (group.stands()) group.add_waits(waits_);
+            for (const int rank : std::get<2>(key)) {
+                if (!waits_.ranks().contains(rank) && has_silent_process(rank))
+                    waits_.add_silent(rank);
+            }
+            if (!group.stands()) continue;
+            group.add_waits(waits_);
+            // What such a rank tells is not all.
+            for (const int rank : group.untold()) {
+                if (waits_.ranks().contains(rank)) waits_.add_silent(rank);
+            }
         }
     }
 
@@ -220,6 +240,7 @@ class Torch {
         }
         if (!state.rank) return;
         waits_.add_rank(*state.rank);
+        if (rank != state.rank) has_other_numbers_ = true;
         for (const TorchGroup& group : state.groups) {
             groups_[{group.backend, group.name, group.ranks}].add(*state.rank, group);
             for (const TorchCall& call : group.open) {
@@ -231,7 +252,15 @@ class Torch {
         }
     }
 
+    // Whether the rank, which tells nothing, has a process.
+    [[nodiscard]] bool has_silent_process(int rank) const {
+        // Whose the silent processes are cannot be told if torch.distributed counts in another way.
+        return has_other_numbers_ ? !silent_.empty() : processes_.contains(rank);
+    }
+
     WaitGraph waits_;
+    std::set<int> processes_;  // ranks by Slurm's numbers
+    bool has_other_numbers_ = false;
     // Groups of other ranks may have the same name.
     std::map<std::tuple<std::string, std::string, std::vector<int>>, Group> groups_;
     std::map<std::string, Messages> messages_;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "visit/stacks/wait_graph.hpp"
 
-#include <algorithm>
-#include <iterator>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/text.hpp"
 
@@ -33,30 +32,43 @@ std::set<int> WaitGraph::culprits_of(int rank) const {
     return culprits;
 }
 
-std::string WaitGraph::text(std::string_view name) const {
+std::string WaitGraph::text(std::string_view name, std::string_view idle) const {
     // Those who wait for the same ranks are named together.
     std::map<std::set<int>, std::set<int>> waiters_by_culprits;
     for (const auto& [rank, awaited] : waits_)
         waiters_by_culprits[culprits_of(rank)].insert(rank);
     std::string text;
     for (const auto& [culprits, waiters] : waiters_by_culprits)
-        text += fmt::format("{}: {}\n", name, waiters_text(waiters, culprits));
+        text += fmt::format("{}: {}\n", name, waiters_text(waiters, culprits, idle));
     return text;
 }
 
-std::string WaitGraph::waiters_text(const std::set<int>& waiters,
-                                    const std::set<int>& culprits) const {
+std::string WaitGraph::waiters_text(const std::set<int>& waiters, const std::set<int>& culprits,
+                                    std::string_view idle) const {
     const std::string waiting =
         fmt::format("{} {}", ranks_text(waiters), waiters.size() == 1 ? "waits" : "wait");
     if (culprits.empty()) return waiting + " for each other";
     std::set<int> without_process;
-    std::set_difference(culprits.begin(), culprits.end(), ranks_.begin(), ranks_.end(),
-                        std::inserter(without_process, without_process.end()));
+    std::set<int> silent;
+    for (const int rank : culprits) {
+        if (rank == somebody) continue;
+        if (silent_.contains(rank))
+            silent.insert(rank);
+        else if (!ranks_.contains(rank))
+            without_process.insert(rank);
+    }
+    // What is not known comes before those who seem to be idle.
+    std::vector<std::string> unknown;
     if (!without_process.empty())
-        return fmt::format("{} for {}, of which no process was found", waiting,
-                           ranks_text(without_process));
-    return fmt::format("{} for {}, which {} for nobody", waiting, ranks_text(culprits),
-                       culprits.size() == 1 ? "waits" : "wait");
+        unknown.push_back(
+            fmt::format("for {}, of which no process was found", ranks_text(without_process)));
+    if (!silent.empty())
+        unknown.push_back(fmt::format("for {}, which {} nothing", ranks_text(silent),
+                                      silent.size() == 1 ? "tells" : "tell"));
+    if (culprits.contains(somebody)) unknown.emplace_back("for a rank that cannot be told");
+    if (!unknown.empty()) return fmt::format("{} {}", waiting, fmt::join(unknown, ", and "));
+    return fmt::format("{} for {}, which {} {}", waiting, ranks_text(culprits),
+                       culprits.size() == 1 ? "waits" : "wait", idle);
 }
 
 std::optional<int> WaitGraph::awaited_rank() const {
@@ -66,8 +78,9 @@ std::optional<int> WaitGraph::awaited_rank() const {
         if (culprits.empty()) return std::nullopt;
         awaited.insert(culprits.begin(), culprits.end());
     }
-    if (awaited.size() != 1 || !ranks_.contains(*awaited.begin())) return std::nullopt;
-    return *awaited.begin();
+    if (awaited.size() != 1) return std::nullopt;
+    const int rank = *awaited.begin();
+    return ranks_.contains(rank) && !silent_.contains(rank) ? std::optional(rank) : std::nullopt;
 }
 
 }  // namespace batchai::visit

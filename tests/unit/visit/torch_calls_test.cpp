@@ -124,6 +124,33 @@ TEST(TorchCalls, FollowTheWaitsOfSeveralGroups) {
     EXPECT_EQ(rank_awaited_by_torch(nodes), 0);
 }
 
+// Breaks when a rank is blamed that waits for one that tells nothing, or that has no process.
+TEST(TorchCalls, WaitForThoseThatTellNothing) {
+    TorchGroup pair = group({call(1, 44)}, call(1, 44), {2, 3}, "undefined");
+    pair.name = "1";
+    const auto of_three = [&](JobProcess last) {
+        return on_nodes({rank(0, {in(call(2, 45))}), rank(1, {in(call(2, 45))}),
+                         rank(2, {group({}, call(1, 50)), pair}), std::move(last)});
+    };
+    JobProcess silent = rank(3, {});
+    silent.torch = {.why = "it does not answer", .rank = {}, .groups = {}};
+    EXPECT_THAT(torch_text(of_three(silent)), HasSubstr("ranks 0-2 wait for rank 3, which tells "
+                                                        "nothing\n"));
+    EXPECT_EQ(rank_awaited_by_torch(of_three(silent)), std::nullopt);
+    // Its Python ignores the hook, or it has left all groups.
+    silent.torch = std::nullopt;
+    EXPECT_THAT(torch_text(of_three(silent)), HasSubstr("for rank 3, which tells nothing\n"));
+    // A process of another step is none of the ranks.
+    silent.step = "2";
+    EXPECT_THAT(torch_text(of_three(silent)),
+                HasSubstr("ranks 0-2 wait for rank 3, of which no process was found\n"));
+    EXPECT_EQ(rank_awaited_by_torch(of_three(silent)), std::nullopt);
+    // It tells of one group, and not of the other.
+    const auto half = of_three(rank(3, {group({}, call(1, 50))}));
+    EXPECT_THAT(torch_text(half), HasSubstr("ranks 0-2 wait for rank 3, which tells nothing\n"));
+    EXPECT_EQ(rank_awaited_by_torch(half), std::nullopt);
+}
+
 // NCCL queues calls: the one that is open is the first of them. Its records tell more.
 TEST(TorchCalls, AreThoseOfNccl) {
     TorchCall begun = call(7, 60, "nccl:all_reduce");
