@@ -76,7 +76,7 @@ nothing_is_open() {
     echo "$output"
     [[ $output == *$'\n\n'"$call"*' s: gloo:all_reduce of Float [4] on ranks 0-1, 3; rank 2 has not made it, '* ]]
     says 'rank 2 has not made it, and last made call 1, gloo:broadcast of Float [10]'
-    says 'torch.distributed: ranks 0-1, 3 wait for rank 2, which waits for nobody'
+    says 'torch.distributed: ranks 0-1, 3 wait for rank 2, which waits in no collective'
     says "rank 2 on h2: at collectives.py:$(line_of collectives.py 'time.sleep') in be_late()"
     # The thread that answers is not the program's.
     [[ $output != *batchai?torch* ]]

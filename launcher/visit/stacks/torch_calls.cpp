@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/text.hpp"
 #include "visit/stacks/groups.hpp"
 #include "visit/stacks/wait_graph.hpp"
 
@@ -43,6 +44,22 @@ std::string text_of(const TorchCall& call) {
     const std::string& tensors = call.input.empty() ? call.output : call.input;
     if (tensors.empty() || has_tensors_of_its_own(call.operation)) return call.operation;
     return fmt::format("{} of {}", call.operation, tensors);
+}
+
+// With which rank a message is exchanged, of the group's ranks, for "nccl:recv 1<-0" or
+// "nccl:send 1->0" of the rank that is told first. Returns nothing if the call does not tell, as
+// one of several messages together does not.
+std::optional<int> peer_in(const TorchCall& call, int own, const std::vector<int>& ranks) {
+    const std::string_view ends =
+        std::string_view(call.operation).substr(call.operation.rfind(' ') + 1);
+    const bool sends = ends.find("->") != std::string_view::npos;
+    const std::size_t arrow = ends.find(sends ? "->" : "<-");
+    if (arrow == std::string_view::npos) return std::nullopt;
+    // These count within the group.
+    const auto from = base::number_in<std::size_t>(ends.substr(0, arrow));
+    const auto to = base::number_in<std::size_t>(ends.substr(arrow + 2));
+    if (!from || !to || *from >= ranks.size() || *to >= ranks.size()) return std::nullopt;
+    return ranks[*from] == own ? std::optional(ranks[*to]) : std::nullopt;
 }
 
 // The ranks that have made a call.
@@ -220,7 +237,8 @@ class Torch {
             text += fmt::format("{}: {} {} nothing of its calls, because {}\n", torch,
                                 ranks.empty() ? "a rank" : ranks_text(ranks),
                                 ranks.size() > 1 ? "tell" : "tells", why);
-        return text + waits_.text(torch);
+        // Gloo does not record messages, in which a rank may wait, too.
+        return text + waits_.text(torch, records_messages_ ? "for nobody" : "in no collective");
     }
 
     [[nodiscard]] const WaitGraph& waits() const { return waits_; }
@@ -243,11 +261,16 @@ class Torch {
         if (rank != state.rank) has_other_numbers_ = true;
         for (const TorchGroup& group : state.groups) {
             groups_[{group.backend, group.name, group.ranks}].add(*state.rank, group);
+            if (group.backend == "gloo") records_messages_ = false;
             for (const TorchCall& call : group.open) {
                 if (!call.point_to_point || !is_open_for_long(call)) continue;
                 Messages& messages = messages_[text_of(call)];
                 messages.seconds = std::max(messages.seconds, call.seconds);
                 messages.ranks.insert(*state.rank);
+                if (const auto peer = peer_in(call, *state.rank, group.ranks))
+                    waits_.add_wait(*state.rank, *peer);
+                else
+                    waits_.add_wait_for_somebody(*state.rank);
             }
         }
     }
@@ -261,6 +284,7 @@ class Torch {
     WaitGraph waits_;
     std::set<int> processes_;  // ranks by Slurm's numbers
     bool has_other_numbers_ = false;
+    bool records_messages_ = true;
     // Groups of other ranks may have the same name.
     std::map<std::tuple<std::string, std::string, std::vector<int>>, Group> groups_;
     std::map<std::string, Messages> messages_;

@@ -69,7 +69,7 @@ TEST(TorchCalls, NameTheRankThatIsBehind) {
               "torch.distributed: call 3 of the default group has been open for 35 s: "
               "gloo:all_reduce of Float [4] on ranks 0-2; rank 3 has not made it, and last made "
               "call 2, gloo:broadcast of Float [10]\n"
-              "torch.distributed: ranks 0-2 wait for rank 3, which waits for nobody\n");
+              "torch.distributed: ranks 0-2 wait for rank 3, which waits in no collective\n");
     EXPECT_EQ(rank_awaited_by_torch(nodes), 3);
     const auto found = suspect(nodes, stack_groups(nodes));
     ASSERT_TRUE(found);
@@ -120,7 +120,7 @@ TEST(TorchCalls, FollowTheWaitsOfSeveralGroups) {
               "made call 1, gloo:all_reduce of Float [4]\n"
               "torch.distributed: call 1 of the group of ranks 0-1 has been open for 44 s: "
               "gloo:all_reduce of Float [4] on rank 1; rank 0 has not made it, nor any before\n"
-              "torch.distributed: ranks 1-3 wait for rank 0, which waits for nobody\n");
+              "torch.distributed: ranks 1-3 wait for rank 0, which waits in no collective\n");
     EXPECT_EQ(rank_awaited_by_torch(nodes), 0);
 }
 
@@ -183,11 +183,38 @@ TEST(TorchCalls, AreTheSameWhereSomethingElseDiffers) {
     }
 }
 
+// Breaks when a rank that waits for a message is said to wait for nobody, or its peer is not the
+// one that the group has under that number.
 TEST(TorchCalls, NameMessagesOfTwoRanks) {
-    TorchCall message = call(1, 20, "nccl:recv 1<-0");
-    message.point_to_point = true;
-    EXPECT_EQ(torch_text(on_nodes({rank(0, {group({}, {})}), rank(1, {group({message}, {})})})),
-              "torch.distributed: nccl:recv 1<-0 of Float [4] has been open for 20 s on rank 1\n");
+    const auto of_nccl = [](int number, std::vector<TorchCall> open) {
+        TorchGroup made = group(std::move(open), {}, {0, 2, 4}, "undefined");
+        made.backend = "nccl";
+        return rank(number, {made});
+    };
+    const auto message = [](std::string operation) {
+        TorchCall made = call(1, 20, std::move(operation));
+        made.point_to_point = true;
+        return made;
+    };
+    const auto lines_of = [&](const std::string& of_rank_2, std::vector<TorchCall> of_rank_4) {
+        return on_nodes({of_nccl(0, {}), of_nccl(2, {message(of_rank_2)}),
+                         of_nccl(4, std::move(of_rank_4))});
+    };
+    const auto received = lines_of("nccl:recv 1<-0", {});
+    EXPECT_EQ(torch_text(received),
+              "torch.distributed: nccl:recv 1<-0 of Float [4] has been open for 20 s on rank 2\n"
+              "torch.distributed: rank 2 waits for rank 0, which waits for nobody\n");
+    EXPECT_EQ(rank_awaited_by_torch(received), 0);
+    EXPECT_EQ(rank_awaited_by_torch(lines_of("nccl:send 1->2", {})), 4);
+    EXPECT_EQ(rank_awaited_by_torch(lines_of("nccl:send 1->2", {message("nccl:recv 2<-0")})), 0);
+    EXPECT_THAT(torch_text(lines_of("nccl:recv 1<-2", {message("nccl:recv 2<-1")})),
+                HasSubstr("ranks 2, 4 wait for each other\n"));
+    // In several messages together, or in those of another form, nobody is named.
+    for (const char* operation : {"nccl:coalesced", "nccl:recv 1<-9", "nccl:recv 0<-1", "recv 1"}) {
+        const auto nodes = lines_of(operation, {});
+        EXPECT_THAT(torch_text(nodes), HasSubstr("rank 2 waits for a rank that cannot be told\n"));
+        EXPECT_EQ(rank_awaited_by_torch(nodes), std::nullopt);
+    }
 }
 
 TEST(TorchCalls, SayWhoDoesNotTell) {
