@@ -72,15 +72,18 @@ struct Callers {
 class Group {
   public:
     void add(int rank, const TorchGroup& told) {
-        told_[rank] = &told;
+        if (!told_.emplace(rank, &told).second) is_mixed_ = true;
         for (const TorchCall& call : told.open) {
             if (call.point_to_point || !is_open_for_long(call)) continue;
             at_ = std::min(at_.value_or(call.number), call.number);
         }
     }
 
+    // Several groups look like this one: a rank has told twice.
+    [[nodiscard]] bool is_mixed() const { return is_mixed_; }
+
     // Whether its ranks have been in a collective for long.
-    [[nodiscard]] bool stands() const { return at_.has_value(); }
+    [[nodiscard]] bool stands() const { return at_.has_value() && !is_mixed_; }
 
     // The rest is that of a group that stands.
 
@@ -188,6 +191,7 @@ class Group {
     }
 
     std::map<int, const TorchGroup*> told_;
+    bool is_mixed_ = false;
     std::optional<std::int64_t> at_;  // the first call that has been open for long
 };
 
@@ -237,13 +241,23 @@ class Torch {
             text += fmt::format("{}: {} {} nothing of its calls, because {}\n", torch,
                                 ranks.empty() ? "a rank" : ranks_text(ranks),
                                 ranks.size() > 1 ? "tell" : "tells", why);
+        if (is_mixed()) return text;
         // Gloo does not record messages, in which a rank may wait, too.
         return text + waits_.text(torch, records_messages_ ? "for nobody" : "in no collective");
     }
 
-    [[nodiscard]] const WaitGraph& waits() const { return waits_; }
+    [[nodiscard]] std::optional<int> awaited_rank() const {
+        return is_mixed() ? std::nullopt : waits_.awaited_rank();
+    }
 
   private:
+    // Whether programs of one step have ranks of their own with the same numbers. Which of them
+    // waits for which cannot be told then.
+    [[nodiscard]] bool is_mixed() const {
+        return std::any_of(groups_.begin(), groups_.end(),
+                           [](const auto& one) { return one.second.is_mixed(); });
+    }
+
     // Messages between two ranks that look alike.
     struct Messages {
         std::int64_t seconds = 0;
@@ -298,7 +312,7 @@ std::string torch_text(const std::vector<NodeStacks>& nodes) {
 }
 
 std::optional<int> rank_awaited_by_torch(const std::vector<NodeStacks>& nodes) {
-    return Torch(nodes).waits().awaited_rank();
+    return Torch(nodes).awaited_rank();
 }
 
 }  // namespace batchai::visit

@@ -151,6 +151,27 @@ TEST(TorchCalls, WaitForThoseThatTellNothing) {
     EXPECT_EQ(rank_awaited_by_torch(half), std::nullopt);
 }
 
+// Breaks when the groups of two programs in one step are taken for one.
+TEST(TorchCalls, AreNotMixedWithThoseOfAnotherProgram) {
+    const auto of = [](int process, int number, TorchGroup told) {
+        JobProcess made = rank(number, {std::move(told)});
+        made.process = process;
+        return made;
+    };
+    const TorchGroup waits = group({call(2, 40)}, call(2, 40), {0, 1});
+    const TorchGroup late = group({}, call(1, 50), {0, 1});
+    const auto nodes =
+        on_nodes({of(100, 0, waits), of(101, 1, waits), of(200, 0, late), of(201, 1, late)});
+    EXPECT_EQ(torch_text(nodes), "");
+    EXPECT_EQ(rank_awaited_by_torch(nodes), std::nullopt);
+    // What can be told apart is shown, but nobody is blamed for it.
+    const auto other = on_nodes({of(100, 0, waits), of(101, 1, late), of(200, 0, waits),
+                                 of(102, 2, group({call(7, 30)}, call(7, 30), {2, 3}))});
+    EXPECT_THAT(torch_text(other), testing::StartsWith("torch.distributed: call 7 of "));
+    EXPECT_THAT(torch_text(other), testing::Not(HasSubstr("wait")));
+    EXPECT_EQ(rank_awaited_by_torch(other), std::nullopt);
+}
+
 // NCCL queues calls: the one that is open is the first of them. Its records tell more.
 TEST(TorchCalls, AreThoseOfNccl) {
     TorchCall begun = call(7, 60, "nccl:all_reduce");
