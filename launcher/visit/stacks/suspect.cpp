@@ -35,9 +35,11 @@ const StackGroup* group_of(const std::vector<StackGroup>& groups, const std::str
 std::optional<Suspect> of_number(std::optional<int> awaited, const std::vector<NodeStacks>& nodes,
                                  const std::vector<StackGroup>& groups, const auto& number_of) {
     if (!awaited) return std::nullopt;
+    // Other steps of the job may have ranks of their own with the same numbers.
+    const std::string step = step_of_ranks(nodes);
     for (const NodeStacks& node : nodes) {
         for (const JobProcess& process : node.processes) {
-            if (number_of(process) != awaited) continue;
+            if (process.step != step || number_of(process) != awaited) continue;
             const StackGroup* const group = group_of(groups, node.node, process.process);
             return Suspect{.rank = process.rank,
                            .node = node.node,

@@ -76,6 +76,15 @@ TEST(TorchCalls, NameTheRankThatIsBehind) {
     EXPECT_EQ(found->rank, 3);
     EXPECT_EQ(found->node, "n2");
     EXPECT_EQ(found->where, "at train.py:8 in train()");
+    // Breaks when a rank of another step, as of a notebook, is named in its place.
+    auto with_other_step = nodes;
+    JobProcess other = rank(3, {group({}, before)});
+    other.step = "5";
+    auto& first = with_other_step[0].processes;
+    first.insert(first.begin(), other);
+    const auto same = suspect(with_other_step, stack_groups(with_other_step));
+    ASSERT_TRUE(same);
+    EXPECT_EQ(same->node, "n2");
 }
 
 // Breaks when a call that has just been made, or one that is over, is said to be open.
