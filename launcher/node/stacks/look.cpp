@@ -5,6 +5,7 @@
 #include <chrono>
 #include <future>
 #include <map>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -112,11 +113,31 @@ void add_native_stacks(const StacksQuestion& question, SeenProcesses& processes)
     }
 }
 
-// NCCL knows of all hosts, and each question goes to all of them: one node asks.
-std::vector<std::string> nccl_lines(bool has_first_rank, const std::vector<pid_t>& processes) {
-    if (!has_first_rank) return {};
-    return nccl_status(processes, port_of_ras(processes), longest_for_nccl);
-}
+// Asks NCCL, whose answer takes some time, while the processes are asked. NCCL knows of all hosts,
+// and each question goes to all of them: one node asks, that of the first rank.
+class NcclQuestion {
+  public:
+    NcclQuestion(const SeenProcesses& found, const std::vector<pid_t>& processes) {
+        const bool has_first_rank = std::any_of(found.begin(), found.end(), [](const auto& one) {
+            return one.second.process.rank == 0;
+        });
+        if (!has_first_rank) return;
+        try {
+            lines_ = std::async(std::launch::async, [processes] {
+                return nccl_status(processes, port_of_ras(processes), longest_for_nccl);
+            });
+        } catch (const std::system_error&) {
+            // The user has as many threads as they may have. The stacks matter more.
+        }
+    }
+
+    [[nodiscard]] std::vector<std::string> answer() {
+        return lines_.valid() ? lines_.get() : std::vector<std::string>();
+    }
+
+  private:
+    std::future<std::vector<std::string>> lines_;
+};
 
 }  // namespace
 
@@ -135,10 +156,7 @@ visit::NodeStacks look_at_stacks(const StacksQuestion& question) {
     const auto longest = question.all_threads ? longest_for_all_threads : longest_for_main_threads;
     // These answer while the main threads are asked for their stacks.
     TorchQuestion torch(numbers);
-    const bool has_first_rank = std::any_of(
-        found.begin(), found.end(), [](const auto& one) { return one.second.process.rank == 0; });
-    auto nccl = std::async(std::launch::async,
-                           [=, &numbers] { return nccl_lines(has_first_rank, numbers); });
+    NcclQuestion nccl(found, numbers);
     for (auto& [number, answer] : ask_for_python_stacks(questions, longest))
         take_python(found[number].process, std::move(answer));
     for (auto& [number, state] : torch.answers(began + longest))
@@ -147,7 +165,7 @@ visit::NodeStacks look_at_stacks(const StacksQuestion& question) {
     leave_out_waiting_shells(found);
     mark_tasks(found);
     // It forks, which a process does better while it has one thread.
-    auto nccl_said = nccl.get();
+    auto nccl_said = nccl.answer();
     add_native_stacks(question, found);
     visit::NodeStacks answer{.node = node_name(), .processes = {}, .nccl = std::move(nccl_said)};
     for (auto& [number, seen] : found)
