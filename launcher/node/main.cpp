@@ -229,6 +229,7 @@ int relay() {
 
 // The node's side of `batchai job stacks`.
 int stacks(batchai::node::StacksQuestion question) {
+    signal(SIGPIPE, SIG_IGN);
     question.own_step = batchai::base::variable("SLURM_STEP_ID").value_or(std::string());
     const auto answer = batchai::node::look_at_stacks(question);
     return write_all(STDOUT_FILENO, batchai::visit::answer_lines(answer))

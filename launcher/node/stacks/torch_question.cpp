@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "node/stacks/torch_question.hpp"
 
+#include <cerrno>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -74,7 +75,10 @@ std::optional<visit::TorchState> TorchQuestion::go_on(Asked& asked) {
         if (flock(asked.file.get(), LOCK_EX | LOCK_NB) != 0) return std::nullopt;
         const std::string number = std::to_string(Clock::now().time_since_epoch().count());
         const std::string line = number + '\n';
-        if (write(asked.pipe.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+        // The caller ignores SIGPIPE.
+        const ssize_t count = write(asked.pipe.get(), line.data(), line.size());
+        if (count < 0 && errno == EPIPE) return silent("it has ended");
+        if (count != static_cast<ssize_t>(line.size()))
             return silent("it does not answer earlier questions");
         asked.number = number;
     }
@@ -94,6 +98,8 @@ std::map<pid_t, visit::TorchState> TorchQuestion::answers(Clock::time_point dead
     for (const auto& [process, asked] : asked_)
         told_.emplace(process, silent(asked.number.empty() ? "another command is asking it"
                                                            : "it does not answer"));
+    // Others may ask now.
+    asked_.clear();
     return std::move(told_);
 }
 

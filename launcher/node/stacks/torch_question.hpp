@@ -21,7 +21,8 @@ inline constexpr std::string_view torch_hook_name = "batchai-torch";
 
 class TorchQuestion {
   public:
-    // Asks the processes that can be asked, and does not wait for them.
+    // Asks the processes that can be asked, and does not wait for them. The caller ignores SIGPIPE,
+    // because a process may end at any time.
     explicit TorchQuestion(const std::vector<pid_t>& processes);
 
     // Returns what they have answered by then. Those that have no process group are left out.

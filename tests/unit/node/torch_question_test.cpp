@@ -55,7 +55,10 @@ class Child {
         close(ready[0]);
         close(ready[1]);
     }
-    ~Child() {
+    ~Child() { end(); }
+    void end() {
+        if (is_over_) return;
+        is_over_ = true;
         kill(child_, SIGKILL);
         waitpid(child_, nullptr, 0);
     }
@@ -93,6 +96,7 @@ class Child {
     }
 
     pid_t child_;
+    bool is_over_ = false;
 };
 
 TEST(TorchQuestion, IsAnswered) {
@@ -136,6 +140,30 @@ TEST(TorchQuestion, WaitsUntilNobodyElseAsks) {
     EXPECT_EQ(child.asked(milliseconds(50)).why, "another command is asking it");
     files.clear();
     EXPECT_EQ(child.asked().why, "");
+}
+
+// Breaks when others cannot ask before the whole node has been looked at.
+TEST(TorchQuestion, LetsOthersAskOnceItIsOver) {
+    const Child child([](const std::string&) { return std::string(); });
+    TorchQuestion first({child.id()});
+    EXPECT_EQ(first.answers(std::chrono::steady_clock::now())[child.id()].why,
+              "it does not answer");
+    EXPECT_EQ(child.asked(milliseconds(50)).why, "it does not answer");
+}
+
+// Breaks when the end of one process ends the command, which asks all of them.
+TEST(TorchQuestion, MayBePutToAProcessThatEnds) {
+    auto* const before = std::signal(SIGPIPE, SIG_IGN);
+    Child child(well);
+    auto files = batchai::node::memory_files(child.id(), "batchai-torch", O_RDWR);
+    ASSERT_EQ(files.size(), 1U);
+    ASSERT_EQ(flock(files[0].file.get(), LOCK_EX), 0);
+    TorchQuestion question({child.id()});
+    child.end();
+    files.clear();
+    EXPECT_EQ(question.answers(std::chrono::steady_clock::now() + milliseconds(20000))[child.id()].why,
+              "it has ended");
+    std::signal(SIGPIPE, before);
 }
 
 }  // namespace
