@@ -36,6 +36,8 @@ _MOST_GROUPS = 64
 _LONGEST_TEXT = 200
 
 _serving = 0  # the process whose thread has been started
+_opened = ()  # its descriptors, each with the identity of what it has opened
+_follows_forks = False
 
 
 def begin() -> None:
@@ -51,6 +53,8 @@ def begin() -> None:
 
 
 def _start() -> None:
+    global _opened, _follows_forks
+    _close_inherited()
     file = out_of_the_way(memory_file(_NAME))
     fcntl.fcntl(file, fcntl.F_SETFL, os.O_APPEND)
     reader, writer = os.pipe()
@@ -60,36 +64,72 @@ def _start() -> None:
     os.close(writer)
     head = f"{_NAME} 1 {os.getpid()} {file} {os.fstat(questions).st_ino}\n".encode()
     os.write(file, head)
+    _opened = tuple((descriptor, _identity(descriptor)) for descriptor in (file, questions))
+    if not _follows_forks:
+        _follows_forks = True
+        os.register_at_fork(after_in_child=_close_inherited)
     # The thread inherits the mask, and so takes no signal that the program wants elsewhere.
     before = _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
     try:
-        _thread.start_new_thread(_serve, (file, questions, len(head)))
+        _thread.start_new_thread(_serve, (_opened, len(head)))
     finally:
         _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
 
 
-def _serve(file: int, questions: int, head: int) -> None:
+def _identity(descriptor: int):  # noqa: ANN202 - a tuple, or None
     try:
-        with open("/proc/thread-self/comm", "w") as name:
-            name.write(_NAME)
+        status = os.fstat(descriptor)
     except OSError:
-        pass
-    inode = os.fstat(file).st_ino
-    while True:
-        # Who has asked before the last one has gone by now.
-        numbers = os.read(questions, 4096).split()
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _are_ours(opened: tuple) -> bool:
+    """Return whether the program has left the descriptors alone."""
+    return all(_identity(descriptor) == identity for descriptor, identity in opened)
+
+
+def _close_inherited() -> None:
+    """Close what this process has from its parent, which has forked it."""
+    global _opened
+    for descriptor, identity in _opened:
+        # Somebody else may have closed it, and opened something else.
+        if _identity(descriptor) == identity:
+            try:
+                os.close(descriptor)
+            except OSError:
+                pass
+    _opened = ()
+
+
+def _serve(opened: tuple, head: int) -> None:
+    try:
         try:
-            if not numbers or os.fstat(file).st_ino != inode:
-                return  # nobody can ask any more
+            with open("/proc/thread-self/comm", "w") as name:
+                name.write(_NAME)
         except OSError:
-            return
-        try:
-            told = _told()
-        except Exception as error:  # other releases of PyTorch may have other records
-            told = _record(why=f"{type(error).__name__}: {error}")
-        answer = json.dumps(told).encode()
-        os.ftruncate(file, head)
-        os.write(file, b"%s %d\n%s" % (numbers[-1], len(answer), answer))
+            pass
+        (file, _), (questions, _) = opened
+        while _are_ours(opened):
+            # Who has asked before the last one has gone by now.
+            numbers = os.read(questions, 4096).split()
+            if not numbers:
+                return  # nobody can ask any more
+            answer = json.dumps(_told_or_why_not()).encode()
+            text = b"%s %d\n%s" % (numbers[-1], len(answer), answer)
+            if not _are_ours(opened):
+                return
+            os.ftruncate(file, head)
+            os.write(file, text)
+    except Exception:  # whatever it is, the rank's standard error is the program's
+        return
+
+
+def _told_or_why_not() -> dict:
+    try:
+        return _told()
+    except Exception as error:  # other releases of PyTorch may have other records
+        return _record(why=f"{type(error).__name__}: {error}")
 
 
 def _told() -> dict:

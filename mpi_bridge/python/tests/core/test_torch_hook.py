@@ -131,7 +131,92 @@ def test_a_process_and_its_child_answer_for_themselves(process):
             told = ask(pid, 10 * number + again + 1)
             assert told["why"] == "KeyError: 'torch._C._distributed_c10d'"
             assert (told["schema"], told["rank"], told["groups"]) == ("batchai-torch/v1", None, [])
-    assert len(files_of(process[0])) == 1
+    # Breaks when a child keeps what its parent is asked through.
+    for pid in process:
+        assert len(files_of(pid)) == 1
+
+
+def run_hook(script):
+    """Run a program that has the thread, and return what it has printed."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", START + script],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+START = """
+import os
+import time
+import batchai_torch
+calls = batchai_torch._load()
+calls.begin()
+(file, _), (questions, _) = calls._opened
+"""
+
+
+def test_a_child_that_uses_no_torch_keeps_nothing():
+    # What it has opened since then in the same place is its own.
+    script = """
+child = os.fork()
+if child == 0:
+    for descriptor in file, questions:
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            continue
+        os._exit(1)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+own = os.open("/dev/null", os.O_RDONLY)
+os.dup2(own, questions)
+child = os.fork()
+if child == 0:
+    os.fstat(questions)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    run_hook(script)
+
+
+def test_what_the_program_has_opened_in_their_place_is_left_alone(tmp_path):
+    # The thread sleeps in a read of the pipe meanwhile, and is asked once more.
+    script = f"""
+path = {str(tmp_path / "own")!r}
+ask = os.open(f"/proc/self/fd/{{questions}}", os.O_WRONLY)
+def threads():
+    return len(os.listdir("/proc/self/task"))
+before = threads()
+assert before == 2
+with open(path, "w") as own:
+    own.write("x" * 1000)
+    own.flush()
+    os.dup2(own.fileno(), file)
+    os.write(ask, b"7\\n")
+    while threads() == before:
+        time.sleep(0.01)
+assert open(path).read() == "x" * 1000
+"""
+    run_hook(script)
+
+
+def test_the_thread_prints_nothing_when_it_cannot_go_on():
+    # What it has to write does not fit.
+    script = """
+import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
+ask = os.open(f"/proc/self/fd/{questions}", os.O_WRONLY)
+os.write(ask, b"7\\n")
+while len(os.listdir("/proc/self/task")) > 1:
+    time.sleep(0.01)
+"""
+    run_hook(script)
 
 
 PROGRAM = """
