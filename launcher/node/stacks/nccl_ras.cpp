@@ -100,12 +100,19 @@ class Conversation {
         return line;
     }
 
+    struct Rest {
+        std::string text;
+        std::string_view why_cut;  // empty: it is all
+    };
+
     // All that comes until it ends, up to a length.
-    [[nodiscard]] std::string rest() {
-        while (text_.size() < most_status && read_more()) {
+    [[nodiscard]] Rest rest() {
+        while (text_.size() <= most_status) {
+            if (!wait(POLLIN)) return {std::move(text_), "NCCL has not said more in time"};
+            if (!base::drain(socket_.get(), text_)) return {std::move(text_), {}};
         }
-        text_.resize(std::min(text_.size(), most_status));
-        return std::move(text_);
+        text_.resize(most_status);
+        return {std::move(text_), "NCCL says more than is shown"};
     }
 
   private:
@@ -157,10 +164,11 @@ std::vector<std::string> nccl_status(const std::vector<pid_t>& processes, std::u
     if (listener(port, processes) != before) return {};
     if (!connection.say(timeout_command) || connection.line() != "OK") return {};
     if (!connection.say("STATUS\n")) return {};
-    const std::string text = connection.rest();
+    const auto said = connection.rest();
     std::vector<std::string> lines;
-    for (const std::string_view line : base::split(base::trim(text), '\n'))
+    for (const std::string_view line : base::split(base::trim(said.text), '\n'))
         lines.push_back(base::printable_line(line));
+    if (!said.why_cut.empty()) lines.push_back(fmt::format("(not all: {})", said.why_cut));
     return lines;
 }
 

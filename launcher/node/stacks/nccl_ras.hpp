@@ -20,7 +20,8 @@ namespace batchai::node {
 [[nodiscard]] std::uint16_t port_of_ras(const std::vector<pid_t>& processes);
 
 // Asks the one of these processes, which are of this user, that listens on the port, and returns
-// the lines that it says, which are of all hosts of the job. Empty if none of them listens there:
+// the lines that it says, which are of all hosts of the job, and one that says so if these are not
+// all. Empty if none of them listens there:
 // the port may be that of another user's job, who is sent nothing and whose word is not taken.
 [[nodiscard]] std::vector<std::string> nccl_status(const std::vector<pid_t>& processes,
                                                    std::uint16_t port,
