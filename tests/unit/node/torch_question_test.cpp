@@ -161,8 +161,9 @@ TEST(TorchQuestion, MayBePutToAProcessThatEnds) {
     TorchQuestion question({child.id()});
     child.end();
     files.clear();
-    EXPECT_EQ(question.answers(std::chrono::steady_clock::now() + milliseconds(20000))[child.id()].why,
-              "it has ended");
+    EXPECT_EQ(
+        question.answers(std::chrono::steady_clock::now() + milliseconds(20000))[child.id()].why,
+        "it has ended");
     std::signal(SIGPIPE, before);
 }
 

@@ -227,8 +227,8 @@ TEST(TorchCalls, NameMessagesOfTwoRanks) {
         return made;
     };
     const auto lines_of = [&](const std::string& of_rank_2, std::vector<TorchCall> of_rank_4) {
-        return on_nodes({of_nccl(0, {}), of_nccl(2, {message(of_rank_2)}),
-                         of_nccl(4, std::move(of_rank_4))});
+        return on_nodes(
+            {of_nccl(0, {}), of_nccl(2, {message(of_rank_2)}), of_nccl(4, std::move(of_rank_4))});
     };
     const auto received = lines_of("nccl:recv 1<-0", {});
     EXPECT_EQ(torch_text(received),
