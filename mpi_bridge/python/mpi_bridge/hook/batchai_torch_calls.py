@@ -129,7 +129,8 @@ def _told_or_why_not() -> dict:
     try:
         return _told()
     except Exception as error:  # other releases of PyTorch may have other records
-        return _record(why=f"{type(error).__name__}: {error}")
+        what = f"{type(error).__name__}: {error}"
+        return _record(why=f"this release of PyTorch records them in another way ({what})")
 
 
 def _told() -> dict:

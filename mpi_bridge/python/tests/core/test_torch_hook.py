@@ -129,7 +129,10 @@ def test_a_process_and_its_child_answer_for_themselves(process):
     for number, pid in enumerate(process):
         for again in range(2):
             told = ask(pid, 10 * number + again + 1)
-            assert told["why"] == "KeyError: 'torch._C._distributed_c10d'"
+            assert told["why"] == (
+                "this release of PyTorch records them in another way "
+                "(KeyError: 'torch._C._distributed_c10d')"
+            )
             assert (told["schema"], told["rank"], told["groups"]) == ("batchai-torch/v1", None, [])
     # Breaks when a child keeps what its parent is asked through.
     for pid in process:
