@@ -87,9 +87,10 @@ std::optional<Culprit> culprit(const std::vector<TaskEnd>& ends, const TaskWords
             failure ? failure->cause == Cause::peer_lost : tells_of_a_broken_connection(line);
         int weight = end.signal ? 3 : (follows ? 1 : 2);
         // Slurm has terminated others for a rank that aborted the step, and told their ends first.
-        const bool aborted = failure && failure->cause == Cause::aborted && !end.signal;
-        if (aborted && best && best->end.signal == SIGTERM && !tells_of_a_lost_rank(failure->text))
-            weight = 4;
+        const bool aborted = failure && failure->cause == Cause::aborted && !end.signal &&
+                             !tells_of_a_lost_rank(failure->text) &&
+                             !tells_of_a_broken_connection(line);
+        if (aborted && best && best->end.signal == SIGTERM) weight = 4;
         if (weight <= best_weight) continue;
         best_weight = weight;
         best = Culprit{.end = end, .line = std::move(line), .follows = follows};

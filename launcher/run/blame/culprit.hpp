@@ -35,9 +35,10 @@ struct Culprit {
 };
 
 // Returns the task that is to blame. A signal takes precedence over an exit code, a cause over a
-// report that another rank has died, and an earlier end over a later one. A victim is to blame only
-// if it ended the step itself; its signal and exit code are then left out, because they only say
-// how it was killed.
+// report that another rank has died, and an earlier end over a later one; but a rank that aborted
+// the step takes precedence over those that Slurm terminated for it. A victim is to blame only if
+// it ended the step itself; its signal and exit code are then left out, because they only say how
+// it was killed.
 [[nodiscard]] std::optional<Culprit> culprit(const std::vector<TaskEnd>& ends,
                                              const TaskWords& words);
 
