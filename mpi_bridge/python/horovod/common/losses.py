@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from mpi_bridge import objects, world
-from mpi_bridge.survivors import SECONDS_TO_CONSENT, Members
+from mpi_bridge.survivors import Members, place
 
 from . import atomic_file, handles
 from .host_updates import DIRECTORY_VARIABLE, START_VARIABLE
@@ -109,7 +109,7 @@ class _Launcher:
         number = secrets.token_hex(8)
         question = {"start": self._start, "number": number, "lost": lost, "here": here}
         self._write("loss.json", {"schema": _LOSS_SCHEMA, **question})
-        end = time.monotonic() + SECONDS_TO_CONSENT
+        end = time.monotonic() + place.SECONDS_TO_CONSENT
         while time.monotonic() < end:
             answer = self._read("loss-answer.json")
             if answer.get("schema") == _ANSWER_SCHEMA and answer.get("number") == number:

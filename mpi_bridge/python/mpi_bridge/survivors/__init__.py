@@ -12,6 +12,6 @@ been started.
 """
 
 from .members import Members
-from .place import SECONDS_TO_CONSENT, Consent
+from .place import Consent
 
-__all__ = ["SECONDS_TO_CONSENT", "Consent", "Members"]
+__all__ = ["Consent", "Members"]
