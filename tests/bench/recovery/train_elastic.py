@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Trains in steps with elastic Horovod, and commits each; rank 0 notes when each was."""
+"""Trains in steps with elastic Horovod, and commits each; rank 0 notes when, and of how many."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def train(state: hvd.elastic.TorchState) -> None:
         state.step += 1
         if hvd.rank() == 0:
             with (place / "times").open("a") as times:
-                times.write(f"{time.time()} {os.getpid()} {state.step}\n")
+                times.write(f"{time.time()} {os.getpid()}-{hvd.size()} {state.step}\n")
         time.sleep(0.05)
         state.commit()
         stop = hvd.broadcast_object((place / "stop").exists(), 0)

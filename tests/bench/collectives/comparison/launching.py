@@ -9,9 +9,9 @@ ever). All of a case share one allocation, and their steps its cores.
 
 from __future__ import annotations
 
+from harness import wheels
 from harness.cluster import PROGRAMS, Command
 
-from . import wheels
 from .candidates import LIMIT, Candidate
 from .cases import Case
 

@@ -17,9 +17,10 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from harness import wheels
 from harness.cluster import SHARED, BenchError, Command, TestCluster
 
-from . import launching, wheels
+from . import launching
 from .candidates import Candidate
 from .cases import Case
 
