@@ -42,11 +42,11 @@ constexpr const char* node = "h1";
 
 // Only processes of one version use these: those of one attempt, and the parts of one installation.
 // A report is for other programs.
-const std::set<std::string> not_kept{"batchai-bundle/v1",         "batchai-hosts-update/v1",
-                                     "batchai-ranks-left/v1",     "batchai-ranks-stay/v1",
-                                     "batchai-ranks-lost/v1",     "batchai-ranks-lost-answer/v1",
-                                     "batchai-resize-request/v1", "batchai-health/v1",
-                                     "batchai-report/v1",         "batchai-stacks/v1"};
+const std::set<std::string> not_kept{
+    "batchai-bundle/v1",         "batchai-hosts-update/v1", "batchai-ranks-left/v1",
+    "batchai-ranks-stay/v1",     "batchai-ranks-lost/v1",   "batchai-ranks-lost-answer/v1",
+    "batchai-resize-request/v1", "batchai-health/v1",       "batchai-report/v1",
+    "batchai-stacks/v1",         "batchai-torch/v1"};
 
 template <typename T>
 T must(base::Result<T> result) {
