@@ -306,6 +306,20 @@ losses_of() {
     [[ $(losses_of power) == '[[[6,7],6,"NodeFailed"]]' && $(restarts_of power) == '[]' ]]
 }
 
+# Breaks when the next start waits for what Slurm still counts as running on a host that has forgotten it.
+@test "all ranks start again when a dead host is back before Slurm gives it up" {
+    stay returns '(.properties.environmentVariables[] | select(.name == "BATCHAI_ELASTIC_RESTARTS")).value = "1"'
+    local before
+    before=$(process_of returns 0)
+    host_loses_power h4
+    wait_until 40 counts_on returns 0 6
+    # srun finds the connection to the host broken, and ends the step.
+    host_lives h4
+    wait_until 60 counts_on returns 0 6 "$before"
+    ends_well returns
+    [[ $(losses_of returns) == '[[[6,7],6,"NodeFailed"]]' && $(restarts_of returns) == '[3,"NodeFailed"]' ]]
+}
+
 # Breaks when both parts of a torn network go on, or the one that does ends because of the other.
 @test "ranks of a host without network are left out, also when it is back" {
     stay torn

@@ -73,7 +73,6 @@ void RankLosses::leave_out_lost(StepResult& result) const {
     if (!bad_ends(result.messages).empty() || !failed_nodes(result.messages).empty() ||
         end_of_step(result.messages) || !result.not_started.empty())
         return;
-    if (!result.dead_nodes.empty()) context_.steps.leave_step();
     result.dead_nodes.clear();
     result.exit_code = 0;
 }

@@ -261,7 +261,8 @@ std::optional<EndedBy> end_of_step(std::string_view srun_messages) {
     };
     if (has(std::string(out_of_memory) + '\n') || tells_of_oom_kill(srun_messages))
         return EndedBy::memory;
-    if (has(node_failure_on)) return EndedBy::node;
+    // The second is srun's word for a node that has started again, and does not know the step.
+    if (has(node_failure_on) || has("missing step on node ")) return EndedBy::node;
     return std::nullopt;
 }
 

@@ -402,7 +402,9 @@ PhaseEnd Ranks::run(Context& context) {
     tensorflow.end(end.result);
     if (end.result) losses.leave_out_lost(*end.result);
     if (keeps_job && end.result) look_for_dead_nodes(context, dead, *end.result);
-    if (end.result && !end.result->dead_nodes.empty()) context.steps.leave_step();
+    // Also if the dead node is back by now: it does not end what it has forgotten.
+    if ((end.result && !end.result->dead_nodes.empty()) || !losses.dead_nodes().empty())
+        context.steps.leave_step();
     if (!noted) note_places(context, places);
     bool copied = outputs.finish("the ranks' output", context.log);
     pieces.flush();

@@ -106,6 +106,8 @@ TEST(EndOfStep, KnowsMemoryAndLostNodes) {
                           "the step tasks have been OOM Killed.\n"),
               EndedBy::memory);
     EXPECT_EQ(end_of_step("srun: error: Node failure on h2\n"), EndedBy::node);
+    EXPECT_EQ(end_of_step("srun: error: Aborting, io error and missing step on node 3\n"),
+              EndedBy::node);
     EXPECT_EQ(end_of_step("srun: error: n1: task 0: Killed\n"), std::nullopt);
     EXPECT_THAT(
         failed_nodes("srun: error: n1: task 0: Killed\nsrun: error: Node failure on h[2-3]\n"
