@@ -56,15 +56,16 @@ def is_in_environment() -> bool:
 
 
 # Rank 0 has the store itself, and may be ready before the others have read what they need.
-_kept: list[Any] = []
+_kept: Any = None
 
 
 def from_environment() -> tuple[Any, int, int]:
     """Return the store, the rank and the size that the environment names."""
     import torch.distributed as dist
 
+    global _kept
     found = next(iter(dist.rendezvous("env://", timeout=timedelta(minutes=5))))
-    _kept.append(found[0])
+    _kept = found[0]
     return found
 
 

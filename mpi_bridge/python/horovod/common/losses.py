@@ -183,8 +183,9 @@ def say(commit: int, lost: list[int], seconds: float) -> None:
         return
     plural = "s" if len(lost) > 1 else ""
     who = f"without rank{plural} {', '.join(map(str, lost))} " if lost else ""
+    those = "1 rank goes" if world.size() == 1 else f"{world.size()} ranks go"
     print(
-        f"elastic: {world.size()} ranks go on {who}from commit {commit} after {seconds:.2f} s",
+        f"elastic: {those} on {who}from commit {commit} after {seconds:.2f} s",
         file=sys.stderr,
         flush=True,
     )

@@ -72,7 +72,8 @@ class Members:
 
         world.join_through(exchange, members.index(self._rank), len(members))
         guest.send(place.DONE)
-        guest.receive()
+        # The leader waits so long for another rank, and ends the connection then.
+        guest.receive(2 * place.SECONDS_TO_JOIN)
 
     def _meet(self) -> tuple[Frames, list[int]]:
         """Return a connection to the place that leads, and the ranks that are there."""

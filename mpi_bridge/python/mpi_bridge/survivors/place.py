@@ -30,7 +30,7 @@ from .frames import Frames
 # more. It may ask a launcher, and takes SECONDS_TO_CONSENT at most.
 Consent = Callable[["list[int]", "list[int]", Callable[[], bool]], Optional[str]]
 
-# What a leader answers, before the names of the ranks that are there.
+# What a leader answers. GO_ON comes with the ranks that are there.
 GO_ON = "goOn"
 ELSEWHERE = "elsewhere"  # another place leads
 LEFT_OUT = "leftOut"  # the others have gone on without this rank
@@ -43,7 +43,7 @@ SECONDS_TO_GATHER = 60.0
 SECONDS_TO_CONSENT = 60.0
 _SECONDS_TO_PROVE = 1.0  # for a missing rank, while others wait
 _SECONDS_BETWEEN_LOOKS = 0.05
-_SECONDS_TO_JOIN = 60.0
+SECONDS_TO_JOIN = 60.0  # for one piece of what the ranks tell each other
 _SECONDS_BEFORE_REPORT = 30.0
 _MOST_STRANGERS = 64  # that have not proved anything yet
 
@@ -151,7 +151,7 @@ class Place:
         try:
             guest.prove_as_host(self._secret)
             # Who only wants to know whether this process lives ends the connection now.
-            rank = int(guest.receive(_SECONDS_TO_JOIN))
+            rank = int(guest.receive(SECONDS_TO_JOIN))
         except (OSError, ValueError):
             guest.close()
             return
@@ -276,7 +276,7 @@ class Place:
         members = sorted(guest.rank for guest in guests)
         _answer(guests, {GO_ON: members})
         while True:
-            pieces = [guest.frames.receive() for guest in guests]
+            pieces = [guest.frames.receive(SECONDS_TO_JOIN) for guest in guests]
             kinds = {piece[:1] for piece in pieces}
             if kinds not in ({EXCHANGE}, {DONE}):
                 raise ValueError("the ranks do different things")
