@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-_PLACE = Path("/shared/bench-sizes")
+_IMAGE = Path(__file__).resolve().with_name("image.sqsh")
 _BATCHAI = "batchai"
 # How many commands at the beginning and at the end of many alike are looked at.
 _FEW = 20
@@ -85,7 +85,7 @@ def ranks(directory: Path, nodes: int, count: int) -> dict[str, float]:
         directory,
         nodeCount=nodes,
         jobPreparation={"commandLine": "touch $AZ_BATCHAI_JOB_TEMP/prepared"},
-        containerSettings={"imageSourceRegistry": {"image": f"{_PLACE}/image.sqsh"}},
+        containerSettings={"imageSourceRegistry": {"image": str(_IMAGE)}},
         customMpiSettings={"commandLine": _RANK, "processCount": count},
     )
     begin = time.time()
