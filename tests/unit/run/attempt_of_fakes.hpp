@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <deque>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -74,6 +75,40 @@ inline plan::Step step_of(plan::StepKind kind, int processes, bool pmix) {
     step.stderr_name = kind == plan::StepKind::preparation ? "prep-%N.err" : "stderr.txt";
     return step;
 }
+
+// What an elastic job on n1, n2 and n3 has while its ranks run.
+class ElasticJobTest : public ScratchTest {
+  protected:
+    // A test makes it once the plan is what it wants; the ranks run on these nodes.
+    void make_context(const plan::Elastic& elastic, const std::vector<std::string>& nodes) {
+        logs_.emplace(path("logs"));
+        log_.emplace(*logs_, path("job/node"), granted_.nodes);
+        context_.emplace(Context{.plan = plan_,
+                                 .options = options_,
+                                 .granted = granted_,
+                                 .steps = steps_,
+                                 .outside = outside_,
+                                 .logs = *logs_,
+                                 .log = *log_,
+                                 .elastic = elastic,
+                                 .ports = {},
+                                 .place = place_on(nodes)});
+    }
+    // What a file has that need not be there.
+    [[nodiscard]] std::string text_if_there(const std::string& name) const {
+        return std::filesystem::exists(path(name)) ? text_of(name) : "";
+    }
+
+    plan::Plan plan_;
+    RunOptions options_;
+    slurm::ThisJob granted_{
+        .job_id = "7", .restart = 0, .nodes = {"n1.invalid", "n2.invalid", "n3.invalid"}};
+    FakeSteps steps_;
+    FakeOutside outside_;
+    std::optional<LogDirectory> logs_;
+    std::optional<ExecutionLog> log_;
+    std::optional<Context> context_;
+};
 
 // An attempt of a job of two ranks on two nodes. A test changes the plan, and looks at the record
 // and the logs.

@@ -21,7 +21,7 @@ using testing::HasSubstr;
 }  // namespace
 
 // An elastic job on n1, n2 and n3, whose ranks run on the first two.
-class HostUpdatesTest : public ScratchTest {
+class HostUpdatesTest : public ElasticJobTest {
   protected:
     void SetUp() override {
         ScratchTest::SetUp();
@@ -34,18 +34,7 @@ class HostUpdatesTest : public ScratchTest {
             status.state = slurm::NodeBaseState::allocated;
             view_.nodes.push_back(status);
         }
-        logs_.emplace(path("logs"));
-        log_.emplace(*logs_, path("job/node"), granted_.nodes);
-        context_.emplace(Context{.plan = plan_,
-                                 .options = options_,
-                                 .granted = granted_,
-                                 .steps = steps_,
-                                 .outside = outside_,
-                                 .logs = *logs_,
-                                 .log = *log_,
-                                 .elastic = plan::Elastic{.least_nodes = 1},
-                                 .ports = {},
-                                 .place = place_on({"n1.invalid", "n2.invalid"})});
+        make_context({.least_nodes = 1}, {"n1.invalid", "n2.invalid"});
         hosts_.granted = granted_.nodes;
         hosts_.place = context_->place.nodes;
         updates_.emplace(*context_, hosts_, [this]() -> base::Result<SlurmsView> {
@@ -58,21 +47,8 @@ class HostUpdatesTest : public ScratchTest {
         now_ += time;
         updates_->poll(now_);
     }
-    [[nodiscard]] std::string announced() const {
-        return std::filesystem::exists(path("job/elastic/hosts.json"))
-                   ? text_of("job/elastic/hosts.json")
-                   : "";
-    }
+    [[nodiscard]] std::string announced() const { return text_if_there("job/elastic/hosts.json"); }
 
-    plan::Plan plan_;
-    RunOptions options_;
-    slurm::ThisJob granted_{
-        .job_id = "7", .restart = 0, .nodes = {"n1.invalid", "n2.invalid", "n3.invalid"}};
-    FakeSteps steps_;
-    FakeOutside outside_;
-    std::optional<LogDirectory> logs_;
-    std::optional<ExecutionLog> log_;
-    std::optional<Context> context_;
     SlurmsView view_;
     bool answers_ = true;
     int questions_ = 0;

@@ -25,7 +25,7 @@ constexpr const char* end_of_2_and_3 = "srun: error: n2.invalid: tasks 2-3: Kill
 }  // namespace
 
 // Six ranks on three nodes, of which the job needs two.
-class RankLossesTest : public ScratchTest {
+class RankLossesTest : public ElasticJobTest {
   protected:
     void SetUp() override {
         ScratchTest::SetUp();
@@ -35,19 +35,7 @@ class RankLossesTest : public ScratchTest {
         plan_.steps.front().processes_per_node = 2;
         std::filesystem::create_directories(path("job/elastic"));
         std::filesystem::permissions(path("job/elastic"), std::filesystem::perms::owner_all);
-        logs_.emplace(path("logs"));
-        log_.emplace(*logs_, path("job/node"), granted_.nodes);
-        context_.emplace(
-            Context{.plan = plan_,
-                    .options = options_,
-                    .granted = granted_,
-                    .steps = steps_,
-                    .outside = outside_,
-                    .logs = *logs_,
-                    .log = *log_,
-                    .elastic = plan::Elastic{.least_nodes = 2, .keeps_processes = true},
-                    .ports = {},
-                    .place = place_on(granted_.nodes)});
+        make_context({.least_nodes = 2, .keeps_processes = true}, granted_.nodes);
         context_->lost = [this](record::Loss loss) { noted_.push_back(std::move(loss)); };
         begin();
     }
@@ -84,20 +72,9 @@ class RankLossesTest : public ScratchTest {
         return result.exit_code;
     }
     [[nodiscard]] std::string answer() const {
-        return std::filesystem::exists(path("job/elastic/loss-answer.json"))
-                   ? text_of("job/elastic/loss-answer.json")
-                   : "";
+        return text_if_there("job/elastic/loss-answer.json");
     }
 
-    plan::Plan plan_;
-    RunOptions options_;
-    slurm::ThisJob granted_{
-        .job_id = "7", .restart = 0, .nodes = {"n1.invalid", "n2.invalid", "n3.invalid"}};
-    FakeSteps steps_;
-    FakeOutside outside_;
-    std::optional<LogDirectory> logs_;
-    std::optional<ExecutionLog> log_;
-    std::optional<Context> context_;
     std::vector<record::Loss> noted_;
     std::vector<std::string> silent_;
     std::optional<RankLosses> losses_;
