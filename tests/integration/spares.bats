@@ -221,7 +221,7 @@ has_tasks() { [[ $(processes_of_user_on "$1" | grep -cE "^alice +[0-9]+ /bin/sh 
 # The batch script stays on the node that the ranks leave.
 @test "a spare node takes the place of the first one, which fails a check of the site" {
     as_root_on login mkdir "$checks"
-    as_root_on login bash -c "printf '#!/bin/sh\n[ \$(hostname) != h1 ] || { echo broken; exit 1; }\n' > $checks/10-disk
+    as_root_on login bash -c "printf '#!/bin/sh\n[ \$SLURMD_NODENAME != h1 ] || { echo broken; exit 1; }\n' > $checks/10-disk
         chmod 755 $checks/10-disk"
     site "health = { directory = \"$checks\" }"
     submit checked none
@@ -235,7 +235,7 @@ has_tasks() { [[ $(processes_of_user_on "$1" | grep -cE "^alice +[0-9]+ /bin/sh 
 @test "a node is lost during the preparation, which is repeated on the others" {
     site ''
     submit early none '.properties.jobPreparation.commandLine =
-        "echo prepares; touch \($home)/early/on-$(hostname); [ -e \($home)/early/second ] || sleep 120"'
+        "echo prepares; touch \($home)/early/on-$SLURMD_NODENAME; [ -e \($home)/early/second ] || sleep 120"'
     wait_until 60 is_being_prepared early
     as_user touch "$HOME_DIR/early/second"
     as_root_on login scontrol update nodename=h2 state=down reason=test

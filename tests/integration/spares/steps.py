@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import sys
 import time
 from pathlib import Path
@@ -20,7 +19,8 @@ mpi_bridge.init()
 rank, size = mpi_bridge.rank(), mpi_bridge.size()
 restarts = os.environ.get("SLURM_RESTART_COUNT", "0")
 step = int(checkpoint.read_text()) if checkpoint.exists() else 0
-print(f"start {restarts}: rank {rank} of {size} on {socket.gethostname()} from {step}", flush=True)
+node = os.environ["SLURMD_NODENAME"]
+print(f"start {restarts}: rank {rank} of {size} on {node} from {step}", flush=True)
 while not (place / "stop").exists():
     ones = np.ones(1000, "f4")
     mpi_bridge.allreduce(ones)
