@@ -173,7 +173,7 @@ ranks() {
             echo "$output"
             [[ $status -eq 0 ]]
             lines_are 4 "$(grep '^trained: ' <<< "$output")"
-            grep -E "mpi_bridge: rank [013]: a call has waited for [2-7] s for rank 2 \(host h[1-4], process [0-9]+\), $state" <<< "$output"
+            grep -E "mpi_bridge: rank [013]: a call has waited for [2-7] s for rank 2 \(host (node-)?h[1-4], process [0-9]+\), $state" <<< "$output"
         done
     done
 }
