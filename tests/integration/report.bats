@@ -80,8 +80,8 @@ submit() { write_home "$1.json" && create "$1"; }
         and (.attempts | length) == 1 and (.attempts[0].nodes | map(.name)) == ["h1", "h2", "h3", "h4"]' <<< "$output"
     # Each node has times of its own.
     jq -e '[.attempts[0].nodes[] | {name, seconds: (.phases[] | select(.phase == "preparation").seconds)}]
-        | (.[] | select(.name == "h3").seconds) >= 10
-        and ([.[] | select(.name != "h3").seconds] | max) < 9' <<< "$output"
+        | (.[] | select(.name == "h3").seconds) as $slow
+        | $slow >= 10 and ([.[] | select(.name != "h3").seconds] | max) < $slow' <<< "$output"
     jq -e 'all(.attempts[0].nodes[].phases[] | select(.phase == "ranks"); .ready != null)' <<< "$output"
     jq -e '([.advice[].code] | contains(["preparation", "slowNode", "slowRank"]))' <<< "$output"
     jq -e '(.steps.ranks | length) == 4
