@@ -102,7 +102,7 @@ class Client {
 
     // A client for a command that a person waits for. A Slurm command that takes longer than a
     // second continues only if the controller answers a ping. A stopped slurmctld is therefore
-    // reported within three seconds, while a busy one gets its time.
+    // reported within five seconds, while a busy one gets its time.
     [[nodiscard]] static Client interactive() {
         Client client;
         client.give_up_early_ = true;

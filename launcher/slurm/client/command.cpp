@@ -35,8 +35,9 @@ base::Environment reading_environment() {
 
 // After this time without an answer, the controller is asked whether it answers at all.
 constexpr std::chrono::milliseconds patience{1000};
-// Less than three seconds, together with `patience` and the time to start the programs.
-constexpr std::chrono::milliseconds ping_deadline{1200};
+// A controller that has much to do takes some seconds even for a ping. Together with `patience` and
+// the time to start the programs, less than five seconds.
+constexpr std::chrono::milliseconds ping_deadline{3000};
 
 bool says(const base::Completed& completed, std::string_view text) {
     return completed.standard_error.find(text) != std::string::npos;
