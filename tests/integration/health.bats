@@ -118,7 +118,7 @@ finally:
     prints_nothing as_user find "$HOME_DIR" -name prepared
     local node
     for node in h1 h2 h3 h4; do
-        prints_nothing lines_like 'sleep 1000' as_root_on "$node" ps -eo args=
+        prints_nothing lines_like '^sleep 1000$' as_root_on "$node" ps -eo args=
     done
 }
 
