@@ -40,7 +40,7 @@ refuses() {
 # Breaks when no rank starts because Slurm makes another file than ours, or when a rank starts in
 # another directory than it does elsewhere.
 @test "the records may be in a directory of any name" {
-    local name home names
+    local name home node names
     mapfile -t names < <(odd_names)
     jq -n --arg logs "$HOME_DIR/logs" '{properties: {nodeCount: 2, stdOutErrPathPrefix: $logs,
         jobPreparation: {commandLine: "echo prepared"},
@@ -56,9 +56,10 @@ refuses() {
         run -0 in_home "$home" job logs j --stdout
         echo "$output"
         [[ $(grep -c "^rank [01] in /.*/jobs/j\$" <<< "$output") -eq 2 && $output == *" in $home/"* ]]
+        node=$(sed -n 's/^==> \(h[1-4]\):0 <==$/\1/p' <<< "$output")
         run -0 in_home "$home" job file stream --job j --file-name stderr.txt
         [[ ${lines[-1]} == none && ${lines[-2]} == none ]]
-        run -0 in_home "$home" job file stream --job j --file-name "stdout-job_prep-h1.txt"
+        run -0 in_home "$home" job file stream --job j --file-name "stdout-job_prep-$node.txt"
         [[ ${lines[-1]} == prepared ]]
         [[ $(as_user find "$place/$name" -name slurm.log -size +0) == "$home"/*/slurm.log ]]
         # Nothing has been written beside the records.
