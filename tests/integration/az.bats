@@ -338,8 +338,7 @@ keys_are() {
     # Data, and not a hole, so that copying takes longer than the signal.
     as_user bash -c 'cd "$1/work" && head -c 32M /dev/zero | tr "\0" x > part &&
         for i in 1 2 3 4 5 6 7 8; do cat part; done > big' - "$HOME_DIR"
-    local attempt
-    for attempt in {1..10}; do
+    for _ in {1..10}; do
         # shellcheck disable=SC2016 # for the inner shell
         run as_user bash -c 'cd "$1/work" && export BATCHAI_HOME=$1/records BATCHAI_SITE=$1/site.lua
             "$2/bin/batchai" storage file upload -s cut --source big --account-name mystorage & p=$!
