@@ -119,7 +119,8 @@ PYTHON
     as_user touch "$HOME_DIR/mended"
     run -0 batchai sweep retry --name again --output json
     [[ $output == *"2 points are queued again"*": 0,2"* ]]
-    [[ $(as_user squeue -h -r -o %K | sort | xargs) == "0 2" || $(states again) != *queued* ]]
+    # Those of the first attempt may still be completing.
+    [[ $(as_user squeue -h -r -t pending,running -o %K | sort | xargs) == "0 2" || $(states again) != *queued* ]]
     run -0 batchai job wait --name again
     [[ $(show again | jq -c '[.[] | [.executionState, .attempt, .parameters.x]]') == \
         '[["succeeded",2,7],["succeeded",1,"a"],["succeeded",2,9]]' ]]
@@ -238,9 +239,12 @@ PYTHON
     sweep many true '{"parameters": {"a": "1-100", "b": "1-100"}}'
     run -0 batchai job create --name many --config-file many.json --dry-run
     [[ $output == *"# "*" 9999 "*" 100 "*" 100"* ]]
-    run -4 batchai job create --name many --config-file many.json
-    [[ $output == *"the sweep has 10000 points, and an array job of this Slurm has at most "* ]]
-    run -1 batchai job create --name many --config-file many.json --dry-run --check
+    # A site may take as many.
+    if (($(as_user scontrol show config | grep -oP '^MaxArraySize *= *\K\d+$') <= 10000)); then
+        run -4 batchai job create --name many --config-file many.json
+        [[ $output == *"the sweep has 10000 points, and an array job of this Slurm has at most "* ]]
+        run -1 batchai job create --name many --config-file many.json --dry-run --check
+    fi
     prints_nothing as_user squeue -h
     run -5 batchai job show --name many
     sweep few true '{"parameters": {"a": [1, 2]}}'
