@@ -76,8 +76,8 @@ did_not_start() {
 
 # Breaks when the preparation of a node that could not be started counts as done.
 @test "a preparation that one node could not start is named" {
-    as_root_on h2 sh -c 'mkdir -p "$1" && chown alice: "$1" && mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"' \
-        ro "$HOME_DIR/records"
+    as_user mkdir -p "$HOME_DIR/records"
+    as_root_on h2 sh -c 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"' ro "$HOME_DIR/records"
     submit unprepared true '"jobPreparation": {"commandLine": "true"}'
     did_not_start unprepared "the preparation on h2 did not start: its output file cannot be made: "
 }
