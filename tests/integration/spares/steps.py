@@ -21,9 +21,13 @@ restarts = os.environ.get("SLURM_RESTART_COUNT", "0")
 step = int(checkpoint.read_text()) if checkpoint.exists() else 0
 node = os.environ["SLURMD_NODENAME"]
 print(f"start {restarts}: rank {rank} of {size} on {node} from {step}", flush=True)
-while not (place / "stop").exists():
+stop = False
+while not stop:
     ones = np.ones(1000, "f4")
+    # All ranks end after the same step, whenever each of them sees the file.
+    ones[-1] = (place / "stop").exists()
     mpi_bridge.allreduce(ones)
+    stop = ones[-1] > 0
     step += 1
     if rank == 0:
         checkpoint.write_text(str(step))
