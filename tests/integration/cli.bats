@@ -134,17 +134,23 @@ no_records() { prints_nothing as_user find "$HOME_DIR" -name records; }
 }
 
 # Breaks when polling is so slow that a short job's end is seen late.
-@test "wait sees the end of a short job soon" {
+@test "wait sees the end of a short job within two seconds" {
     write_job short.json 'sleep 3'
-    create short short.json
-    batchai job wait --name short
-    local now end
-    now=$(date +%s.%N)
-    # How long Slurm takes to end the ranks is not tested here: the record of the attempt says when
-    # that was over.
-    end=$(as_user bash -c "find $HOME_DIR/records -path '*/short/*attempts/1.json' -printf '%T@'")
-    [[ -n $end ]]
-    awk -v now="$now" -v end="$end" 'BEGIN { exit !(now - end < 10) }'
+    local name now end late
+    # The best of three: a busy machine may hold up one.
+    for name in short shorter shortest; do
+        create "$name" short.json
+        batchai job wait --name "$name"
+        now=$(date +%s.%N)
+        # How long Slurm takes to end the ranks is not tested here: the record of the attempt says when
+        # that was over.
+        end=$(as_user bash -c "find $HOME_DIR/records -path '*/$name/*attempts/1.json' -printf '%T@'")
+        [[ -n $end ]]
+        late=$(jq -n "$now - $end")
+        echo "$name: seen after $late s"
+        if jq -ne "$late < 2.5"; then break; fi
+    done
+    jq -ne "$late < 2.5"
 }
 
 # Breaks when the last bytes before the job's end are not read, or any are read twice.
