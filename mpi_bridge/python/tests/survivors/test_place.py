@@ -43,10 +43,15 @@ rank, name, host, secret, fork = sys.argv[1:]
 place = Place(int(rank), name, host, lambda *_: "")
 place.begin(bytes.fromhex(secret), {int(rank): place.address})
 guest = place.visit(int(rank))
-child = os.fork() if fork else 0
-if fork and not child:
-    os.close(1)
-    signal.pause()
+child = 0
+if fork:
+    ended, forked = os.pipe()
+    child = os.fork()
+    os.close(forked)
+    if not child:
+        os.close(1)
+        signal.pause()
+    os.read(ended, 1)  # The child has closed what it must not keep.
 print(child, place.address.name, place.address.port, flush=True)
 signal.pause()
 """
