@@ -235,7 +235,8 @@ forged() {
         as_bob_on h1 bash -c "$plant"
         run -0 step echo ran
         [[ $output == *ran* ]]
-        prints_nothing as_root_on h1 find /tmp/batchai-20001 /home/bob/private /etc -user alice
+        prints_nothing as_root_on h1 find /tmp/batchai-20001 /etc -user alice
+        prints_nothing as_bob_on h1 find /home/bob/private -user alice
         wait_until 60 nothing_is_queued
         as_root_on h1 bash -c 'rm -rf /tmp/batchai-20001*'
     done

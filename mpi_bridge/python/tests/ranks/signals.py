@@ -16,6 +16,7 @@ import rows
 import mpi_bridge
 from mpi_bridge import engine, messages
 from mpi_bridge.engine import Kind
+from mpi_bridge.in_flight import InFlight
 
 mpi_bridge.init()
 RANK, SIZE = mpi_bridge.rank(), mpi_bridge.size()
@@ -80,8 +81,12 @@ def telling():
     return handler, told.clear
 
 
-def raising(_number, _frame):
-    raise Alarm
+def raising(_number, frame):
+    """Raise where the thread waits: not before, and not again once an exception has left there."""
+    while frame is not None and frame.f_code is not InFlight._wait.__code__:
+        frame = frame.f_back
+    if frame is not None:
+        raise Alarm
 
 
 def skip_alone():
