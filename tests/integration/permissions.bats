@@ -305,11 +305,22 @@ sleeping_job() {
     no_node_is_drained
 }
 
+# For the scripts below: a remote file system shows a node its changes only after a while.
+seen='seen() { # seen WORDS PATH: waits until the node sees these words of stat
+    for _ in {1..40}; do
+        [[ $(env -u BATCHAI_PLAN srun stat -c "%F %a" "$2") == "$1" ]] && return
+        sleep 0.3
+    done
+    echo "$2 is not $1" >&2
+    exit 1
+}'
+
 # Breaks when a link in place of a job's directory is followed.
 @test "a job's directory in whose place there is a link, or that others can write to, is refused" {
-    run as_alice salloc -w h1 --job-json="$share/job.json" bash -c \
-        'd=${BATCHAI_PLAN%/*}; mv $d $d.moved; ln -s $d.moved $d; srun echo ran; rm $d; mv $d.moved $d
-         chmod 777 $d; srun echo ran'
+    run as_alice salloc -w h1 --job-json="$share/job.json" bash -c "$seen"'
+        d=${BATCHAI_PLAN%/*}
+        mv $d $d.moved; ln -s $d.moved $d; seen "symbolic link 777" $d; srun echo ran
+        rm $d; mv $d.moved $d; chmod 777 $d; seen "directory 777" $d; srun echo ran'
     echo "$output"
     [[ $output == *"is a symbolic link"*"can be written to by others"*"chmod go-w"* ]]
     [[ $output != *$'\nran'* ]]
@@ -323,10 +334,13 @@ sleeping_job() {
     site_lua <<< "return {image_directory = \"$share/cache/%u\"}" | as_user bash -c "cat > $share/site.lua"
     job true ".properties.containerSettings = {imageSourceRegistry: {image: \"oci:$share/layout:one\"}}"
     as_user bash -c "cat > $share/exchange.sh" << SCRIPT
-image=\$(ls $share/cache/alice/*.squashfs)
-chmod 777 $share/cache/alice; srun echo ran; chmod 700 $share/cache/alice
-chmod 666 \$image; srun echo ran; chmod 444 \$image
-srun cat /version
+$seen
+cache=$share/cache/alice
+image=\$(ls \$cache/*.squashfs)
+chmod 777 \$cache; seen "directory 777" \$cache; srun echo ran
+chmod 700 \$cache; seen "directory 700" \$cache
+chmod 666 \$image; seen "regular file 666" \$image; srun echo ran
+chmod 444 \$image; seen "regular file 444" \$image; srun cat /version
 SCRIPT
     run as_alice env "BATCHAI_SITE=$share/site.lua" salloc -w h1 --job-json="$share/job.json" \
         bash "$share/exchange.sh"

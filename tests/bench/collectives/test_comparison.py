@@ -57,6 +57,20 @@ def test_the_gate_knows_only_peers_that_both_runs_have() -> None:
     assert gate.rows(_run(ours=1.0, intel_mpi=0.5), before) == []
 
 
+def test_the_gate_compares_only_runs_of_one_kind_of_processor() -> None:
+    before = _run(ours=1.0, mpich=2.0)
+    assert gate.why_not_comparable(_run(ours=1.0, changed={"kernel": "6.2"}), before) == ""
+    other = _run(ours=1.0, mpich=2.0, changed={"processor": "another"})
+    assert "on 2 × one, this one on 2 × another" in gate.why_not_comparable(other, before)
+
+
+def test_a_processor_is_told_by_its_model() -> None:
+    cpuinfo = "processor\t: 0\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: AMD EPYC\n"
+    assert machine.processor_of(cpuinfo * 2) == "AMD EPYC (family 25, model 17)"
+    assert machine.processor_of("model name\t: ARMv8\n") == "ARMv8"
+    assert machine.processor_of("BogoMIPS\t: 50.00\n") == ""
+
+
 def test_what_failed_does_not_pass_the_gate() -> None:
     run = _run(ours=1.0, mpich=2.0)
     assert gate.failed(run) == []

@@ -32,9 +32,13 @@ class Machine:
     def as_dict(self) -> dict[str, object]:
         return asdict(self)
 
+    def is_like(self, other: Machine) -> bool:
+        """Whether what was measured on both can be compared."""
+        return (self.processor, self.processors) == (other.processor, other.processors)
+
     def beside(self, other: Machine) -> Machine:
         """The circumstances of this run and another one; BenchError if the machines differ."""
-        if (self.processor, self.processors) != (other.processor, other.processors):
+        if not self.is_like(other):
             raise BenchError(
                 f"runs on different machines cannot be joined: {self.processor}, {other.processor}"
             )
@@ -65,10 +69,19 @@ def _output(*argv: str) -> str:
 
 
 def _processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
+    return processor_of(Path("/proc/cpuinfo").read_text()) or platform.machine()
+
+
+def processor_of(cpuinfo: str) -> str:
+    """The name, with family and model: a virtual machine's may be no more than "AMD EPYC"."""
+    found: dict[str, str] = {}
+    for line in cpuinfo.splitlines():
+        key, _, value = line.partition(":")
+        found.setdefault(key.strip(), value.strip())
+    name = found.get("model name", "")
+    if not name or "cpu family" not in found:
+        return name
+    return f"{name} (family {found['cpu family']}, model {found['model']})"
 
 
 def _commit() -> str:

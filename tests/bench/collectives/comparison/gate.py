@@ -2,12 +2,15 @@
 """Whether mpi_bridge has become slower, beside its peers, than an earlier run found.
 
 Times of two runs cannot be compared, because the machine or its load is another one. The ratio to
-a peer can: both times are of one turn.
+a peer can, on one kind of processor: both times are of one turn. On another kind, caches change the
+ratio, too.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from harness.machine import Machine
 
 from . import ratios
 from .candidates import BY_KEY, CANDIDATES
@@ -40,6 +43,18 @@ class Row:
             f" {BY_KEY[self.candidate].label}: {self.now:.2f} × the best peer's time,"
             f" {self.before:.2f} × before: {self.slower:.2f} × as long"
         )
+
+
+def why_not_comparable(run: Run, before: Run) -> str:
+    """Why the gate cannot tell what the code has changed; "" if it can."""
+    here, there = Machine(**run.machine), Machine(**before.machine)
+    if here.is_like(there):
+        return ""
+    return (
+        f"the earlier run was on {there.processors} × {there.processor}, this one on"
+        f" {here.processors} × {here.processor}: run the earlier commit here, too, and give its"
+        " results.json to --gate"
+    )
 
 
 def rows(run: Run, before: Run) -> list[Row]:
