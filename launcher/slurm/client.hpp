@@ -149,7 +149,15 @@ class Client {
     [[nodiscard]] base::Result<std::set<std::string>> queued_jobs_of_caller() const;
 
     // Calls scontrol requeue, which also works for a job that has just ended.
+    // Nor is it an error if the job is queued again already.
     [[nodiscard]] base::Result<void> requeue(const JobId& job) const;
+
+    // Does the same, and keeps the job off the nodes as exclude_nodes() does. One scontrol does
+    // both: Slurm signals the batch script at once, and when a script that is a shell has died, all
+    // of its processes are killed, a few milliseconds after the requeue. If only the nodes are
+    // refused, the job is queued again, and this fails.
+    [[nodiscard]] base::Result<void> requeue_without(const JobId& job,
+                                                     const std::string& hostlist) const;
 
     // Keeps Slurm from queueing a job again, whatever ends it. The job's user can do so until it
     // has ended, and it is not an error if it has. Nobody can queue the job again after its end,
@@ -282,7 +290,8 @@ class Client {
     // Parts of Slurm's messages that mean that there is nothing to do.
     using Messages = std::span<const std::string_view>;
 
-    [[nodiscard]] base::Result<base::Completed> ask(const base::Arguments& arguments) const;
+    [[nodiscard]] base::Result<base::Completed> ask(const base::Arguments& arguments,
+                                                    const std::string& standard_input = {}) const;
     // Runs a command of Slurm's and returns what it prints. It is not an error if the command
     // fails with one of these messages.
     [[nodiscard]] base::Result<std::string> read(const base::Arguments& arguments,

@@ -253,8 +253,9 @@ std::optional<Ending> QueueAgain::preempted_although_well() const {
                   .of_success = true};
 }
 
-std::optional<std::string> QueueAgain::queue() {
+std::optional<std::string> QueueAgain::queue(const std::vector<std::string>& failed) {
     const std::string& id = context_.granted.job_id;
+    std::string excluded = excluded_with(failed);
     for (int attempt = 1;; ++attempt) {
         if (user_has_ended_job()) return "its user has ended it";
         const auto jobs = client_.jobs({id});
@@ -262,12 +263,24 @@ std::optional<std::string> QueueAgain::queue() {
             const slurm::JobStatus& job = jobs->at(id);
             if (job.state == slurm::JobState::cancelled) return "it has been cancelled";
             // Slurm has done so of its own accord.
-            if (job.restart_count > context_.granted.restart) return std::nullopt;
+            if (job.restart_count > context_.granted.restart) {
+                exclude_later(failed, excluded);
+                return std::nullopt;
+            }
         }
-        const auto queued =
-            this_job().and_then([&](const slurm::JobId& job) { return client_.requeue(job); });
-        if (queued) return std::nullopt;
+        const auto queued = this_job().and_then([&](const slurm::JobId& job) {
+            return excluded.empty() ? client_.requeue(job) : client_.requeue_without(job, excluded);
+        });
+        if (queued) {
+            if (!excluded.empty()) say_excluded(failed);
+            return std::nullopt;
+        }
         const bool refused = queued.error().exit_code == base::ExitCode::refused;
+        if (refused && !excluded.empty()) {
+            say_not_excluded(failed, queued.error());
+            excluded.clear();
+            continue;
+        }
         const Patience& patience = refused ? with_a_refusal : with_silence;
         if (attempt >= patience.tries)
             return "Slurm does not queue it again: " + queued.error().text();
@@ -275,7 +288,7 @@ std::optional<std::string> QueueAgain::queue() {
     }
 }
 
-void QueueAgain::exclude_failed_nodes(const Ending& ending) const {
+std::vector<std::string> QueueAgain::failed_nodes(const Ending& ending) const {
     std::vector<std::string> failed = nodes_of(ending);
     for (const std::string& node : context_.bad_nodes) {
         if (!contains(failed, node)) failed.push_back(node);
@@ -286,21 +299,42 @@ void QueueAgain::exclude_failed_nodes(const Ending& ending) const {
             if (!contains(failed, node)) failed.push_back(node);
         }
     }
-    if (failed.empty()) return;
-    const auto done = [&]() -> base::Result<void> {
+    return failed;
+}
+
+std::string QueueAgain::excluded_with(const std::vector<std::string>& failed) const {
+    if (failed.empty()) return {};
+    auto excluded = [&]() -> base::Result<std::string> {
         const slurm::JobSettings now = TRY(settings());
         for (const std::string& node : now.required) {
             if (contains(failed, node))
                 return base::fail("the job must run on " + node, "--nodelist");
         }
-        const std::string nodes = TRY(slurm::with_nodes(now.excluded, failed));
-        return client_.exclude_nodes(TRY(this_job()), nodes);
+        return slurm::with_nodes(now.excluded, failed);
     }();
-    const std::string names = fmt::format("{}", fmt::join(failed, ", "));
+    if (excluded) return *std::move(excluded);
+    say_not_excluded(failed, excluded.error());
+    return {};
+}
+
+void QueueAgain::exclude_later(const std::vector<std::string>& failed,
+                               const std::string& excluded) const {
+    if (excluded.empty()) return;
+    const auto done = this_job().and_then(
+        [&](const slurm::JobId& job) { return client_.exclude_nodes(job, excluded); });
     if (done)
-        say(fmt::format("the job will not run on {} again", names));
+        say_excluded(failed);
     else
-        say(fmt::format("{} cannot be excluded from the job: {}", names, done.error().text()));
+        say_not_excluded(failed, done.error());
+}
+
+void QueueAgain::say_excluded(const std::vector<std::string>& failed) const {
+    say(fmt::format("the job will not run on {} again", fmt::join(failed, ", ")));
+}
+
+void QueueAgain::say_not_excluded(const std::vector<std::string>& failed,
+                                  const base::Error& why) const {
+    say(fmt::format("{} cannot be excluded from the job: {}", fmt::join(failed, ", "), why.text()));
 }
 
 std::optional<std::string> QueueAgain::count_health() {
@@ -371,9 +405,11 @@ void QueueAgain::after(const Ending& ending) {
     decide(ending);
     const auto accepted = std::exchange(accepted_, std::nullopt);
     if (!accepted) return;
-    if (const auto why = queue()) return refuse(*why);
+    // Slurm ends the batch script as soon as it has queued the job again, and this process with it
+    // unless it is the script's own.
     say(accepted->line);
-    if (accepted->excludes) exclude_failed_nodes(ending);
+    const auto failed = accepted->excludes ? failed_nodes(ending) : std::vector<std::string>();
+    if (const auto why = queue(failed)) return refuse(*why);
     // The user may have ended the job between the last look and the requeue.
     if (!user_has_ended_job()) return;
     const auto cancelled =

@@ -78,15 +78,22 @@ class QueueAgain {
     [[nodiscard]] base::Result<slurm::JobId> this_job() const;
     [[nodiscard]] base::Result<slurm::JobSettings> settings() const;
     [[nodiscard]] bool is_preempted() const;
-    // Returns why not, or nothing once the job is queued.
-    [[nodiscard]] std::optional<std::string> queue();
+    // Returns why not, or nothing once the job is queued, to run without these nodes if possible.
+    [[nodiscard]] std::optional<std::string> queue(const std::vector<std::string>& failed);
     // Records that the job is queued again, for which `line` is the sentence for the user, perhaps
     // without the nodes that failed.
     void accept(std::string line, bool excludes);
     // Records that the job is not run again. An empty reason needs no explanation.
     void refuse(const std::string& why);
     [[nodiscard]] bool user_has_ended_job() const;
-    void exclude_failed_nodes(const Ending& ending) const;
+    [[nodiscard]] std::vector<std::string> failed_nodes(const Ending& ending) const;
+    // Returns what keeps the job off the nodes, and off those that it keeps off already. Empty:
+    // there are none, or it is said why they cannot be excluded.
+    [[nodiscard]] std::string excluded_with(const std::vector<std::string>& failed) const;
+    // Does so for a job that is in the queue again.
+    void exclude_later(const std::vector<std::string>& failed, const std::string& excluded) const;
+    void say_excluded(const std::vector<std::string>& failed) const;
+    void say_not_excluded(const std::vector<std::string>& failed, const base::Error& why) const;
     void say(const std::string& line) const;
 
     Context& context_;

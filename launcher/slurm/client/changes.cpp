@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "slurm/client.hpp"
+#include "slurm/messages.hpp"
 
 // How jobs that Slurm has are changed.
 namespace batchai::slurm {
@@ -21,6 +22,12 @@ using namespace std::string_view_literals;
 constexpr std::array ended{"Invalid job id"sv, "already completing or completed"sv};
 constexpr std::array not_waiting{"Invalid job id"sv, "already completing"sv, "already finished"sv,
                                  "no longer pending"sv};
+// What Slurm says if it shall queue a job again that is in the queue.
+constexpr std::array queued{"Job is pending execution"sv};
+
+std::string without_nodes(const std::string& hostlist) {
+    return "ExcNodeList=" + hostlist;
+}
 
 }  // namespace
 
@@ -42,7 +49,16 @@ Result<void> Client::cancel_tasks(const JobId& array, const std::vector<int>& ta
 }
 
 Result<void> Client::requeue(const JobId& job) const {
-    return tell({"scontrol", "requeue", job.text()});
+    return tell({"scontrol", "requeue", job.text()}, queued);
+}
+
+Result<void> Client::requeue_without(const JobId& job, const std::string& hostlist) const {
+    // Without arguments, it reads its commands.
+    const std::string commands =
+        fmt::format("requeue {0}\nupdate JobId={0} {1}\n", job.text(), without_nodes(hostlist));
+    const auto completed = TRY(ask({"scontrol"}, commands));
+    if (completed.exit_code != 0) return refused("scontrol", completed);
+    return {};
 }
 
 Result<void> Client::signal_step(const std::string& step_id, int signal) const {
@@ -67,7 +83,7 @@ Result<void> Client::edit_comment(
 }
 
 Result<void> Client::exclude_nodes(const JobId& job, const std::string& hostlist) const {
-    return change(job, "ExcNodeList=" + hostlist);
+    return change(job, without_nodes(hostlist));
 }
 
 Result<void> Client::hold(const JobId& job) const {

@@ -62,9 +62,11 @@ base::Environment scrubbed_environment() {
     return environment;
 }
 
-Result<base::Completed> Client::ask(const base::Arguments& arguments) const {
+Result<base::Completed> Client::ask(const base::Arguments& arguments,
+                                    const std::string& standard_input) const {
     base::RunOptions options;
     options.environment = reading_environment();
+    options.standard_input = standard_input;
     options.deadline = deadline_;
     options.tick_period = patience;
     if (give_up_early_) {

@@ -144,6 +144,30 @@ TEST_F(QueueAgainTest, ThePreemptionIsTheCauseDuringItsGraceTime) {
     EXPECT_THAT(asked(), HasSubstr("scontrol requeue 7\n"));
 }
 
+// Breaks when a script that is a shell dies of the requeue, and all of its processes with it,
+// before the nodes are excluded or the user is told.
+TEST_F(QueueAgainTest, NothingIsLeftToDoAfterTheRequeue) {
+    plan_.retry->exclude_failed_nodes = true;
+    append("on-requeue", "cat \"$here\"/logs/execution-n1* > \"$here/said\"");
+    attempt_that_ends_with(75);
+    EXPECT_THAT(asked(), HasSubstr("reads\nscontrol requeue 7\n"
+                                   "scontrol update JobId=7 ExcNodeList=n2.invalid\n"));
+    EXPECT_THAT(text_of("said"), HasSubstr("the job is queued again, retry 1 of 2"));
+}
+
+TEST_F(QueueAgainTest, AJobIsQueuedAgainAlthoughItsNodesCannotBeExcluded) {
+    plan_.retry->exclude_failed_nodes = true;
+    append("on-update", "echo 'Invalid node name specified for job 7' >&2; exit 1");
+    append("on-requeue",
+           "[ ! -e \"$here/queued\" ] || {\n"
+           "echo 'Job is pending execution for job 7' >&2; exit 1; }\n"
+           "touch \"$here/queued\"");
+    attempt_that_ends_with(75);
+    EXPECT_TRUE(record_.runs_again());
+    EXPECT_THAT(text_of("logs/execution-n1.invalid.log"),
+                HasSubstr("n2.invalid cannot be excluded from the job"));
+}
+
 // Breaks when the user's own --exclude is lost.
 TEST_F(QueueAgainTest, AFailedNodeIsExcludedBesidesTheUsersOwn) {
     plan_.retry->exclude_failed_nodes = true;

@@ -34,11 +34,15 @@ class QueueAgainTest : public PhasesTest {
         script("scontrol",
                "case $1 in\n"
                "requeue) cp \"$here/job/retries.json\" \"$here/job/attempts/1.json\" \"$here\"\n"
-               "    [ ! -e \"$here/refuse\" ] || { cat \"$here/refuse\" >&2; exit 1; } ;;\n"
+               "    [ ! -e \"$here/refuse\" ] || { cat \"$here/refuse\" >&2; exit 1; }\n"
+               "    . \"$here/on-requeue\" ;;\n"
+               "update) . \"$here/on-update\" ;;\n"
                "--oneliner) cat \"$here/settings\" ;;\n"
                "esac");
         script("scancel", "true");
         append("queue", "");
+        append("on-requeue", "");
+        append("on-update", "");
         append("settings", "JobId=7 ReqNodeList=(null) ExcNodeList=(null) PreemptTime=None\n");
         old_path_ = std::getenv("PATH");
         setenv("PATH", (directory_ + "/bin:" + old_path_).c_str(), 1);
@@ -47,9 +51,13 @@ class QueueAgainTest : public PhasesTest {
         setenv("PATH", old_path_.c_str(), 1);
         PhasesTest::TearDown();
     }
+    // Without arguments, scontrol reads its commands.
     void script(const std::string& name, const std::string& text) const {
-        append("bin/" + name, "#!/bin/sh\nhere='" + directory_ + "'\necho \"" + name +
-                                  " $*\" >> \"$here/asked\"\n" + text + "\n");
+        append("bin/" + name, "#!/bin/sh\nhere='" + directory_ +
+                                  "'\nif [ $# = 0 ]; then\n    echo reads >> \"$here/asked\"\n    "
+                                  "code=0\n    while read -r line; do \"$0\" $line || "
+                                  "code=1; done\n    exit $code\nfi\necho \"" +
+                                  name + " $*\" >> \"$here/asked\"\n" + text + "\n");
         std::filesystem::permissions(path("bin/" + name), std::filesystem::perms::owner_all);
     }
     // Runs an attempt whose rank 1 ends with the code.
