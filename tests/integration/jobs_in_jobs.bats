@@ -95,13 +95,13 @@ job_file() {
 executable() { as_user bash -c "cat > $share/$1 && chmod 755 $share/$1"; }
 
 submit_outers() {
-    local options=(--parsable -N1 -n1 --requeue -o "$share/outer.out")
+    local options=(--parsable -N1 -n1 --requeue -o "$share/outer.%j.out")
     note plain here sbatch "${options[@]}" --wrap "./submit_all plain"
     note array here sbatch "${options[@]}" --array=5 --wrap "./submit_all array"
     note requeued here sbatch "${options[@]}" \
         --wrap 'if [ ${SLURM_RESTART_COUNT:-0} = 0 ]; then scontrol requeue $SLURM_JOB_ID; sleep 60; fi; ./submit_all requeued'
-    note ours here sbatch --parsable --requeue -o "$share/outer.out" --job-json=outer.json --wrap "./submit_all ours"
-    note rank here sbatch --parsable --requeue -o "$share/outer.out" --job-json=outer.json --wrap "batchai run"
+    note ours here sbatch --parsable --requeue -o "$share/outer.%j.out" --job-json=outer.json --wrap "./submit_all ours"
+    note rank here sbatch --parsable --requeue -o "$share/outer.%j.out" --job-json=outer.json --wrap "batchai run"
     here bash -c "setsid salloc --quiet --job-json=outer.json bash -c 'echo \$SLURM_JOB_ID > salloc.id
         exec ./submit_all salloc' < /dev/null > salloc.said 2>&1 &"
     here batchai job create --name around --config-file waits.json --output none
@@ -117,7 +117,7 @@ note() {
 }
 id_of() { as_user cat "$share/$1.id"; }
 
-show_outer() { as_user bash -c "tail -n 20 $share/outer.out $share/$1.*said $share/$1.*rc $share/$1.*.out" >&2; }
+show_outer() { as_user bash -c "tail -n 20 $share/outer.*.out $share/$1.*said $share/$1.*rc $share/$1.*.out" >&2; }
 
 # each CHECK INNER…: for what each outer job, but the one named by $without, has submitted of these
 # kinds. Names all that are wrong.
@@ -197,7 +197,7 @@ is_task_7() { is_of_this_job && has SLURM_ARRAY_TASK_ID=7 && has SLURM_ARRAY_TAS
     job_file 1 "$share/look; [ \${SLURM_RESTART_COUNT:-0} -gt 0 ] || exit 75" '{"retry": {"max": 1, "on": ["75"], "inAllocation": false}}' |
         as_user bash -c "cat > $share/retry.json"
     outer=$(here sbatch --parsable -N1 -n1 --requeue --array=3 -o "$share/retry.out" --wrap \
-        "ROW=$share/retry.row sbatch --parsable --job-json=retry.json -o retry.inner --open-mode=append --wrap 'batchai run' > retry.id
+        "ROW=$share/retry.row sbatch --parsable --job-json=retry.json -o retry.inner.%N --open-mode=append --wrap 'batchai run' > retry.id
          until [ -e retry.end ]; do sleep 0.2; done")
     wait_until 60 as_user test -s "$share/retry.id"
     inner=$(id_of retry)
@@ -205,7 +205,8 @@ is_task_7() { is_of_this_job && has SLURM_ARRAY_TASK_ID=7 && has SLURM_ARRAY_TAS
     wait_until 90 job_is "$inner" COMPLETED
     [[ $(as_user scontrol show job -o "${outer}_3") == *" JobState=RUNNING "*" Restarts=0 "* ]]
     as_user touch "$share/retry.end"
-    run as_user cat "$share/retry.inner"
+    # Two hosts that append to one file of a remote file system overwrite each other.
+    run as_user bash -c "cat $share/retry.inner.*"
     echo "$output"
     [[ $output == *"retry 1 of 1"* && $output != *"cannot be written"* && $output != *task-3* ]]
     [[ $(as_user cat "$share/retry.row") == *$'\n'SLURM_RESTART_COUNT=1$'\n'* ]]

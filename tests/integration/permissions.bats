@@ -308,7 +308,7 @@ sleeping_job() {
 # For the scripts below: a remote file system shows a node its changes only after a while.
 seen='seen() { # seen WORDS PATH: waits until the node sees these words of stat
     for _ in {1..40}; do
-        [[ $(env -u BATCHAI_PLAN srun stat -c "%F %a" "$2") == "$1" ]] && return
+        [[ $(env -i PATH="$PATH" SLURM_JOB_ID="$SLURM_JOB_ID" srun -n1 stat -c "%F %a" "$2") == "$1" ]] && return
         sleep 0.3
     done
     echo "$2 is not $1" >&2

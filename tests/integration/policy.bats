@@ -26,6 +26,10 @@ setup_file() {
         cp "$1/share/batchai/job_submit.lua" /etc/slurm/job_submit.lua
         echo JobSubmitPlugins=lua >> /etc/slurm/slurm.conf
         scontrol reconfigure' bash "$PREFIX"
+    if enforces_associations; then
+        as_root_on login sacctmgr -i add account physics,chemistry
+        as_root_on login sacctmgr -i add user alice,bob account=physics,chemistry
+    fi
     write_jobs
     past_planner cluster create --name big --vm-size BIG --target 4 --output none
 }
@@ -42,7 +46,10 @@ teardown_file() {
             rm /etc/slurm/job_submit.lua
         fi
         rm -rf /tmp/before-policy /shared/policy'
+    if enforces_associations; then as_root_on login sacctmgr -i delete account physics,chemistry; fi
 }
+
+enforces_associations() { as_user scontrol show config | grep -q 'AccountingStorageEnforce .*associations'; }
 
 setup() { policy; }
 teardown() {

@@ -246,10 +246,10 @@ SCRIPT
 # does not answer.
 @test "a copy to a node that is cut off leaves nothing, and one that hangs can be ended" {
     # The stream of empty files is headers alone, so it is cut off between two of them.
-    as_user bash -c "mkdir $HOME_DIR/many && cd $HOME_DIR/many && seq 1 150000 | xargs touch"
+    as_user bash -c "mkdir /tmp/many-$$ && cd /tmp/many-$$ && seq 1 150000 | xargs touch"
     local signal
     for signal in KILL INT; do
-        in_background many job cp -r many 'ranks:$AZ_BATCHAI_JOB_TEMP/many' --rank 0
+        in_background many job cp -r "/tmp/many-$$" 'ranks:$AZ_BATCHAI_JOB_TEMP/many' --rank 0
         wait_until 60 batchai job shell ranks --rank 0 -- \
             sh -c 'cd $AZ_BATCHAI_JOB_TEMP/.batchai-cp-*/.batchai-cp-it && ls -U | grep -q 1'
         as_user kill -"$signal" "$(process many)"
@@ -262,7 +262,7 @@ SCRIPT
         [[ $signal == KILL || $output != *batchai-cp* ]]
         batchai job shell ranks --rank 0 -- sh -c 'rm -rf $AZ_BATCHAI_JOB_TEMP/.batchai-cp-*'
     done
-    as_user rm -r "$HOME_DIR/many"
+    as_user rm -r "/tmp/many-$$"
     as_user mkdir "$HOME_DIR/hanging"
     write_home hanging/tar <<< $'#!/bin/sh\ntouch "$HANGS"; exec sleep 600'
     as_user chmod +x "$HOME_DIR/hanging/tar"

@@ -55,8 +55,9 @@ stacks_file() { as_user sh -c "cat \$(find $HOME_DIR/logs -name stacks-1-1.txt)"
     wait_until 60 has_alarm late 'the ranks have printed nothing and done nothing for '
     run -0 batchai job show --name late --query executionState -o tsv
     [[ $output == running ]]
-    # The reader of the fifo gets a byte, and the others get the rank for which they wait.
-    as_user sh -c "printf x > $HOME_DIR/fifo"
+    # The reader of the fifo gets a byte, and the others get the rank for which they wait. On a remote
+    # file system, each host has a fifo of its own.
+    as_user_on h2 sh -c "printf x > $HOME_DIR/fifo"
     run -0 --separate-stderr batchai job wait --name late
     # shellcheck disable=SC2154 # bats sets it
     echo "$stderr"
