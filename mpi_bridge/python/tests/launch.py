@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,15 @@ def run(program, how, seconds=900, arguments=(), **environment):
         timeout=seconds,
         check=False,
     )
+
+
+def hold_port():
+    """Return a socket whose port nobody else gets while it is open, but a rank can listen at."""
+    holder = socket.socket()
+    # The kernel allows it, because the rank's socket has this option too, and this one is silent.
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    return holder
 
 
 @functools.cache

@@ -9,13 +9,13 @@ import importlib.util
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
 
+import launch
 import pytest
 
 from horovod.common import losses
@@ -32,22 +32,17 @@ VARIABLES = {
 }
 
 
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
 class Ranks:
     """Four processes, and what they have printed and ended with."""
 
     def __init__(self, *losses, program="elastic_survivors.py", **environment):
+        self.port_holder = launch.hold_port()
         common = {
             **VARIABLES,
             "OMP_NUM_THREADS": "1",
             "WORLD_SIZE": str(RANKS),
             "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(free_port()),
+            "MASTER_PORT": str(self.port_holder.getsockname()[1]),
             "MPI_BRIDGE_TIMEOUT_SECONDS": "60",
             "BATCHAI_ELASTIC_KEEP_PROCESSES": "1",
             **environment,
@@ -64,7 +59,8 @@ class Ranks:
         ]
 
     def end(self):
-        texts = [rank.communicate(timeout=300) for rank in self.processes]
+        texts = [rank.communicate(timeout=600) for rank in self.processes]
+        self.port_holder.close()
         self.text = "".join(out + error for out, error in texts)
         self.codes = [rank.returncode for rank in self.processes]
         return self

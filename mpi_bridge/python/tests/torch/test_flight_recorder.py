@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`batchai job stacks` learns from PyTorch's flight recorder at which collective each rank is."""
 
-import socket
 import subprocess
 import sys
 import time
 from contextlib import contextmanager
 
+import launch
 import pytest
 from asked import ask, environment, files_of, thread_of
 
@@ -53,8 +53,8 @@ os._exit(0)
 
 @contextmanager
 def two_ranks(script, *arguments):
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
+    holder = launch.hold_port()
+    port = holder.getsockname()[1]
     started = [
         subprocess.Popen(
             [sys.executable, "-c", script, *arguments],
@@ -75,6 +75,7 @@ def two_ranks(script, *arguments):
         for process in started:
             process.kill()
             process.wait()
+        holder.close()
 
 
 @pytest.fixture
