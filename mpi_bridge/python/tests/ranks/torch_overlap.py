@@ -1,70 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells, from the timeline, when the first transfer and the last gradient of a step happened.
+"""Checks that gradients travel while the backward pass of PyTorch computes others.
 
-Writes order.RANK.json to the directory given: of the step in which the transfers were earliest,
-when the first began and when the last gradient was submitted, both in microseconds.
+The first layer waits, in its backward pass, until a gradient of a later layer has been reduced over
+all ranks. If gradients travelled only after the backward pass, it would wait in vain.
 """
 
-import json
-import sys
-from pathlib import Path
-
+import check
+import reduction_wait
+import rows
 import torch
+from reduction_wait import waited
 from torch import nn
 
 import horovod.torch as hvd
 
+hvd.init()
+
 STEPS = 6
-DIRECTORY = Path(sys.argv[1])
 
 
-def events_of(path):
-    """Yield each begin of an activity: what, the tensor's name, when."""
-    text = path.read_text()
-    trace = json.loads(text)
-    trace = trace["traceEvents"] if isinstance(trace, dict) else trace
-    rows = {
-        (event["pid"], event["tid"]): event["args"]["name"]
-        for event in trace
-        if event.get("name") == "thread_name"
-    }
-    for event in trace:
-        if event["ph"] in ("B", "b"):
-            yield event["name"], rows.get((event["pid"], event.get("tid")), ""), event["ts"]
+def wait_for_a_reduction(gradient):
+    reduction_wait.wait_for_a_reduction()
+    return gradient
 
 
-def main():
-    hvd.init()
+def check_gradients_travel_during_backward():
     torch.manual_seed(0)
     # Each layer's gradient is as long as the engine's first bucket, 1 MiB.
-    model = nn.Sequential(*(nn.Linear(512, 512, bias=False) for _ in range(8)))
+    layers = [nn.Linear(512, 512, bias=False) for _ in range(8)]
+    model = nn.Sequential(*layers)
     optimizer = hvd.DistributedOptimizer(
         torch.optim.SGD(model.parameters(), lr=1e-3), model.named_parameters()
     )
     x = torch.randn(512, 512)
     for step in range(STEPS + 3):
-        if step == 3:  # the plan is made
-            hvd.start_timeline(str(DIRECTORY / "step"))
+        reduction_wait.begin_step()
         optimizer.zero_grad()
-        model(x).square().mean().backward()
+        first = layers[0](x)
+        if step >= 3:  # the plan is made
+            first.register_hook(wait_for_a_reduction)
+        model[1:](first).square().mean().backward()
         optimizer.step()
-    hvd.stop_timeline()
-    transfers, last_gradients = [], []
-    for what, tensor, when in events_of(DIRECTORY / f"step.{hvd.rank()}.json"):
-        if what.endswith("_ALLREDUCE") and what.startswith(("SHM", "UCX")):
-            if "gradient.7.weight" in tensor:
-                transfers.append(when)
-        elif "gradient.0.weight" in tensor and what in ("ALLREDUCE", "NEGOTIATE_ALLREDUCE"):
-            last_gradients.append(when)
-    ahead = [last - first for first, last in zip(sorted(transfers), sorted(last_gradients))]
-    best = max(range(len(ahead)), key=lambda step: ahead[step])
-    told = {
-        "first transfer": sorted(transfers)[best],
-        "last gradient": sorted(last_gradients)[best],
-    }
-    told["ahead by microseconds, each step"] = ahead
-    (DIRECTORY / f"order.{hvd.rank()}.json").write_text(json.dumps(told))
-    hvd.barrier()
+        if step >= 3 and hvd.size() > 1:
+            check.equal("a gradient was reduced before backward had ended", waited[0] > 0, True)
+    for name, parameter in model.named_parameters():
+        check.same_on_all_ranks(name, parameter.detach().numpy())
 
 
-main()
+if __name__ == "__main__":
+    rows.run(globals())
