@@ -9,7 +9,6 @@ import os
 import shlex
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -48,10 +47,9 @@ def test_keras(backend):
 
 
 def test_a_rank_that_dies_of_an_exception_ends_the_step():
-    started = time.monotonic()
-    result = run("uncaught_exception.py", MPI_BRIDGE_TIMEOUT_SECONDS="120")
+    # The failing rank ends the step, and not the others' own limit: run() raises an error if they
+    # are still there after its time.
+    result = run("uncaught_exception.py", MPI_BRIDGE_TIMEOUT_SECONDS="1200")
     assert result.returncode != 0
     assert "this rank fails on purpose" in result.stderr
     assert "although a rank is missing" not in result.stderr
-    # Well before the others' own deadline: it was the failing rank that ended the step.
-    assert time.monotonic() - started < 60

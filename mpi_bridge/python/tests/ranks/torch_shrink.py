@@ -138,6 +138,7 @@ def again():
     check.equal(text, "do not meet without [2]" in text, True)
     lost = lost_ranks(error, patience=3.0)
     assert lost == [1, 2]
+    os.environ["MPI_BRIDGE_TIMEOUT_SECONDS"] = "60"
     dist.shrink_group(lost)
     assert total() == [0.0 + 3]
 

@@ -2,7 +2,6 @@
 """What is printed when a rank of torch.distributed ends while the others wait for it."""
 
 import re
-import time
 
 import launch
 import pytest
@@ -13,7 +12,15 @@ HOWS = [how for how in launch.LAUNCHERS if how != "1 rank"]
 
 
 def ends(how, ending):
-    result = launch.run("torch_ends.py", how, arguments=[ending], MPI_BRIDGE_TIMEOUT_SECONDS="100")
+    # run() raises an error if the ranks are still there after this time.
+    result = launch.run(
+        "torch_ends.py",
+        how,
+        seconds=300,
+        arguments=[ending],
+        MPI_BRIDGE_TIMEOUT_SECONDS="1200",
+        MPI_BRIDGE_STALL_SHUTDOWN_SECONDS="1200",
+    )
     assert result.returncode != 0
     assert "although a rank is missing" not in result.stderr
     return result.stderr
@@ -23,14 +30,12 @@ def ends(how, ending):
 @pytest.mark.parametrize("ending", ["inner", "beside_a_thread_that_waits"])
 @pytest.mark.parametrize("how", HOWS)
 def test_the_traceback_is_printed(how, ending):
-    started = time.monotonic()
     errors = ends(how, ending)
     assert re.search(r"^\[rank\d+\]: Traceback \(most recent call last\):$", errors, re.M), errors
     assert re.search(r"^\[rank\d+\]: ValueError: on purpose$", errors, re.M), errors
     assert re.search(r'^\[rank\d+\]:   File ".*torch_ends\.py", line \d+, in inner$', errors, re.M)
     last = re.findall(r"\[rank(\d+)\]: ValueError", errors)[0]
     assert f"rank {last}: uncaught ValueError: on purpose" in errors
-    assert time.monotonic() - started < 90  # well before the others' own limit
 
 
 @pytest.mark.parametrize("how", HOWS[:1])

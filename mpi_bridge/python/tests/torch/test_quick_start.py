@@ -74,7 +74,7 @@ def test_the_page_does_what_it_says(tmp_path):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=300,
+            timeout=600,
             check=False,
         )
         assert result.returncode == 0, f"{command}\n{result.stdout}"

@@ -48,7 +48,7 @@ def test_ranks_of_a_loop(way, backend):
         )
         for rank in range(RANKS)
     ]
-    outputs = [rank.communicate(timeout=300)[0] for rank in ranks]
+    outputs = [rank.communicate(timeout=600)[0] for rank in ranks]
     for number, (rank, output) in enumerate(zip(ranks, outputs)):
         if number in LOST[way]:
             assert rank.returncode == -9, output
