@@ -111,19 +111,22 @@ TEST(EngineFailure, IsNeverTakenForAResult) {
 
 TEST(EngineFailure, IsWhatComesOfARankThatDoesNotSubmit) {
     Wishes wishes;
-    wishes.timeout = Seconds(1.0);
+    wishes.timeout = Seconds(3.0);
     wishes.settings.stall.report = Seconds(0.2);
+    std::atomic<int> gave_up{0};
     testing::internal::CaptureStderr();
     {
         Ranks ranks(3, wishes);
         ranks.run([&](Ranks::Rank& rank) {
             run_steps(rank, 1, 3);
             if (rank.rank() == 1) {
-                std::this_thread::sleep_for(std::chrono::milliseconds(3000));
+                while (gave_up != 2)
+                    std::this_thread::sleep_for(std::chrono::milliseconds(1));
                 return;
             }
             Floats tensor("lonely", {1});
             const auto done = rank.engine().call(tensor.made());
+            ++gave_up;
             ASSERT_FALSE(done);
             // The first rank to give up knows why; the other may see it go.
             if (done.error().status == MPIB_ERROR_TIMEOUT) {

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
 #include <csignal>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/process_stat.hpp"
 #include "ranks.hpp"
 #include "stage_calls.hpp"
 
@@ -58,12 +62,43 @@ TEST(NodeStage, NoticesAKilledRank) {
     }
 }
 
+// The process of the local rank 1, which another rank of a test looks at.
+class ProcessOfRank1 {
+  public:
+    ProcessOfRank1()
+        : process_(static_cast<std::atomic<pid_t>*>(::mmap(nullptr, sizeof(std::atomic<pid_t>),
+                                                           PROT_READ | PROT_WRITE,
+                                                           MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
+    ~ProcessOfRank1() { ::munmap(process_, sizeof *process_); }
+    ProcessOfRank1(const ProcessOfRank1&) = delete;
+    ProcessOfRank1& operator=(const ProcessOfRank1&) = delete;
+
+    // Rank 1 says that it is this process.
+    void is_this_one() { *process_ = ::getpid(); }
+    [[nodiscard]] pid_t number() const { return *process_; }
+    // Waits until it has a state of ps(1): 'T' if it is stopped, or 'Z' if it is dead, since the
+    // test asks for its end only after that of rank 0. The alarm of ranks.cpp ends a wait in vain.
+    void comes_to(char state) const {
+        while (true) {
+            const auto text = mpi_bridge::read_process_stat(std::to_string(number()));
+            const auto stat = text ? mpi_bridge::parse_process_stat(*text) : std::nullopt;
+            if (stat && stat->state == state) return;
+            ::usleep(1000);
+        }
+    }
+
+  private:
+    std::atomic<pid_t>* process_;
+};
+
 TEST(NodeStage, NoticesARankThatIsKilledWhileItSleeps) {
+    ProcessOfRank1 killed;
     // Rank 0 does not come; rank 1 sleeps in the call when it is killed.
-    const auto body = [](Member& member) -> std::string {
+    const auto body = [&](Member& member) -> std::string {
+        if (member.stage.rank() == 1) killed.is_this_one();
         if (const auto done = sum(member, short_count); !done) return outcome(done);
         if (member.stage.rank() == 1) ::alarm(1);
-        if (member.stage.rank() == 0) ::usleep(1'500'000);
+        if (member.stage.rank() == 0) killed.comes_to('Z');
         return outcome(sum(member, long_count));
     };
     const auto results = in_processes({3, false}, body);
@@ -89,20 +124,16 @@ TEST(NodeStage, NoticesARankThatLeftTooEarly) {
 }
 
 TEST(NodeStage, GivesUpOnAStoppedRankWhenItsPatienceEnds) {
-    const auto body = [](Member& member) -> std::string {
+    ProcessOfRank1 stopped;
+    const auto body = [&](Member& member) -> std::string {
+        if (member.stage.rank() == 1) stopped.is_this_one();
         if (const auto done = sum(member, long_count); !done) return outcome(done);
-        if (member.stage.rank() == 1) {
-            // Somebody has to let it go on when the others have given up.
-            const pid_t stopped = ::getpid();
-            if (::fork() == 0) {
-                ::usleep(1'500'000);
-                ::kill(stopped, SIGCONT);
-                std::_Exit(0);
-            }
-            ::raise(SIGSTOP);
-            ::wait(nullptr);
-        }
-        return outcome(sum(member, long_count, Seconds(0.5)));
+        if (member.stage.rank() == 1) ::raise(SIGSTOP);
+        if (member.stage.rank() == 0) stopped.comes_to('T');
+        const std::string end = outcome(sum(member, long_count, Seconds(0.5)));
+        // It goes on when the other has given up.
+        if (member.stage.rank() == 0) ::kill(stopped.number(), SIGCONT);
+        return end;
     };
     const auto results = in_processes({2, false}, body);
     EXPECT_THAT(results[0],
