@@ -13,12 +13,21 @@
 
 namespace batchai::run {
 
-TEST(SrunRunner, GivesTheExitCodeAndWhatWasSaid) {
+using StepOfScratch = ScratchTest;
+
+TEST_F(StepOfScratch, GivesTheExitCodeAndWhatWasSaid) {
     SrunRunner runner;
     int ticks = 0;
-    const auto result = runner.run({.arguments = {"sh", "-c", "echo oops >&2; sleep 0.6; exit 5"},
-                                    .environment = base::environment_without({}),
-                                    .tick = [&] { ++ticks; }});
+    // The program goes on until there has been a second tick.
+    const auto result = runner.run(
+        {.arguments = {"sh", "-c",
+                       fmt::format("echo oops >&2; while [ ! -e {} ]; do sleep 0.05; done; exit 5",
+                                   path("ticked"))},
+         .environment = base::environment_without({}),
+         .deadline = std::chrono::seconds(60),
+         .tick = [&] {
+             if (++ticks == 2) append("ticked", "");
+         }});
     ASSERT_TRUE(result);
     EXPECT_EQ(result->exit_code, 5);
     EXPECT_EQ(result->messages, "oops\n");
@@ -35,8 +44,6 @@ TEST(SrunRunner, SaysOfWhichSignalSrunHasDied) {
     EXPECT_EQ(result->exit_code, 137);
     EXPECT_EQ(result->srun_killed_by, SIGKILL);
 }
-
-using StepOfScratch = ScratchTest;
 
 constexpr const char* nobody_answers =
     "echo 'srun: error: Unable to confirm allocation for job 6: Unable to contact slurm controller "
@@ -179,11 +186,14 @@ TEST(SrunRunner, KnowsOfANoticeAndKeepsOtherSignals) {
     kill(getpid(), plan::checkpoint_notice);
     EXPECT_TRUE(another.end_is_near());
     std::vector<int> seen;
-    const auto later = another.run({.arguments = {"sleep", "0.1"},
+    // The program goes on until both were seen.
+    const auto later = another.run({.arguments = {"sleep", "60"},
                                     .environment = base::environment_without({}),
+                                    .deadline = std::chrono::seconds(30),
                                     .pass_on = [&](int signal) -> std::optional<int> {
                                         seen.push_back(signal);
-                                        return std::nullopt;
+                                        if (seen.size() < 2) return std::nullopt;
+                                        return SIGTERM;
                                     }});
     ASSERT_TRUE(later);
     EXPECT_EQ(later->stopped_by, SIGTERM);
