@@ -89,16 +89,21 @@ class WatcherTest : public PhasesTest {
         int seconds_ = 0;
         int ticks_ = 0;
     };
-    // The ranks print a line of progress, and then none until they are ended or time is up. The
-    // signal comes when they have printed it.
-    void ranks_hang(std::chrono::seconds longest, std::optional<int> signal = {}) {
+    // The ranks print a line of progress, and then none until they are ended or time is up. With
+    // `ends_when_told` they end some looks of the watcher after its alarm. The signal comes when
+    // they have printed their line.
+    void ranks_hang(std::chrono::seconds longest, std::optional<int> signal = {},
+                    bool ends_when_told = false) {
         steps_.answers.emplace_back([=, this](const StepRequest& request) {
             append("job/attempts/1.stdout-0.txt", "step 1\n");
             if (signal) request.pass_on(*signal);
             std::optional<SlowRanks> slow;
             if (plan_.watch->slow_percent > 0) slow.emplace(record::JobFiles(path("job")));
             const auto end = std::chrono::steady_clock::now() + longest;
-            while (std::chrono::steady_clock::now() < end && !was_ended_) {
+            int looks_after_alarm = 0;
+            while (std::chrono::steady_clock::now() < end && !was_ended_ &&
+                   looks_after_alarm < 50) {
+                if (ends_when_told && has_alarm()) ++looks_after_alarm;
                 request.tick();
                 if (slow) slow->tick();
                 was_ended_ = request.enough();
@@ -106,6 +111,11 @@ class WatcherTest : public PhasesTest {
             }
             return StepResult{.exit_code = was_ended_ ? 143 : 0, .messages = {}, .stopped_by = {}};
         });
+    }
+
+    [[nodiscard]] bool has_alarm() const {
+        const auto attempt = record::latest_attempt(record::JobFiles(path("job")));
+        return attempt && *attempt && !(*attempt)->alarms.empty();
     }
 
     std::string old_path_;
@@ -131,7 +141,7 @@ TEST_F(WatcherTest, EndsRanksWithoutProgressAndNamesTheOneThatHoldsThemUp) {
 
 TEST_F(WatcherTest, OnlyReportsUnlessItIsToEndThem) {
     plan_.watch->ends = false;
-    ranks_hang(std::chrono::seconds(3));
+    ranks_hang(std::chrono::seconds(60), {}, true);
     EXPECT_EQ(attempt(), 0);
     EXPECT_FALSE(was_ended_);
     ASSERT_EQ(record_.alarms.size(), 1U);
@@ -141,7 +151,7 @@ TEST_F(WatcherTest, OnlyReportsUnlessItIsToEndThem) {
 // Breaks when ranks are ended that write their last checkpoint.
 TEST_F(WatcherTest, DoesNotEndRanksThatHaveBeenWarned) {
     plan_.checkpoint = plan::Checkpoint{.signal = SIGUSR1, .seconds_before = 60};
-    ranks_hang(std::chrono::seconds(3), SIGTERM);
+    ranks_hang(std::chrono::seconds(60), SIGTERM, true);
     EXPECT_EQ(attempt(), 0);
     EXPECT_THAT(steps_.signalled, testing::ElementsAre(SIGUSR1));
     EXPECT_FALSE(was_ended_);
@@ -179,7 +189,7 @@ TEST_F(WatcherTest, LeavesSlowRanksAloneIfNoNodeCanTakeTheirPlace) {
     plan_.allocation.spare_nodes = 1;  // which has taken the place of another
     std::filesystem::remove(path("answers"));
     append("answers", "");
-    ranks_hang(std::chrono::seconds(5));
+    ranks_hang(std::chrono::seconds(60), {}, true);
     EXPECT_EQ(attempt(), 0);
     EXPECT_FALSE(was_ended_);
     ASSERT_EQ(record_.alarms.size(), 1U);
