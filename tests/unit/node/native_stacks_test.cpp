@@ -220,6 +220,7 @@ TEST(NativeStacks, LoseNoSignals) {
     static std::atomic<int>* const count = static_cast<std::atomic<int>*>(
         mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
              -1, 0));
+    *count = 0;  // the test may be repeated
     const OtherProcess child([] {
         signal(SIGRTMIN, [](int /*number*/) { ++*count; });
         wait_in_a_test(OtherProcess::is_ready);

@@ -133,7 +133,7 @@ TEST(NcclRas, IsNotWaitedForEndlessly) {
         say(caller, "Job summary\n");
         line_from(caller);
     });
-    EXPECT_THAT(nccl_status({getpid()}, slow.port(), milliseconds(500)),
+    EXPECT_THAT(nccl_status({getpid()}, slow.port(), milliseconds(3000)),
                 ElementsAre("Job summary", "(not all: NCCL has not said more in time)"));
     nccl.join();
 }

@@ -86,7 +86,7 @@ TEST_F(FakeSlurm, AStoppedControllerIsToldWithinSeconds) {
         const auto start = Clock::now();
         const auto jobs = Client::interactive().jobs({"1"});
         ASSERT_FALSE(jobs);
-        EXPECT_LT(Clock::now() - start, std::chrono::seconds(10));
+        EXPECT_LT(Clock::now() - start, std::chrono::seconds(30));
         EXPECT_EQ(jobs.error().what, "Slurm's controller does not answer");
         EXPECT_THAT(jobs.error().hint, ::testing::HasSubstr("scontrol ping"));
         EXPECT_FALSE(Client().ping());
