@@ -222,9 +222,9 @@ TEST_F(Step, IsRefusedAfterTheDeadlineWhenBatchaiNodeHangs) {
                                  "\nexec sleep 600\n",
                              true)
                        .string();
-    const Ended ended = run("echo ran", {"timeout=1"});
+    const Ended ended = run("echo ran", {"timeout=3"});
     EXPECT_EQ(ended.exit_code, 1);
-    EXPECT_THAT(ended.errors, HasSubstr("not ready after 1 s"));
+    EXPECT_THAT(ended.errors, HasSubstr("not ready after 3 s"));
     EXPECT_NE(kill(std::stoi(scratch.read("pid")), 0), 0) << "it was left behind";
 }
 
