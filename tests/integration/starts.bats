@@ -134,11 +134,18 @@ fill='cat /dev/zero > "$1/fill" 2> /dev/null; true'
     run ! as_user sh -c "ls $(attempts_of well) | grep started"
 
     on_small_disk 2m
-    job_on_h1 true "\"jobPreparation\": {\"commandLine\": $(jq -n --arg c "sh -c '$fill' fill $HOME_DIR/records" '$c')}" |
+    local disk=$HOME_DIR/records
+    job_on_h1 true "\"jobPreparation\": {\"commandLine\": \"touch $disk/fills; until test -e $disk/is-full; do sleep 0.1; done\"}" |
         write_home tight.json
+    # What becomes free before the ranks start is taken at once, too.
+    as_user_on h1 sh -c 'until [ -e "$1/fills" ] || [ ! -d "$1" ]; do sleep 0.1; done
+        while [ -e "$1/fills" ]; do cat /dev/zero >> "$1/fill" 2> /dev/null; : > "$1/is-full"; done' \
+        fill "$disk" 3>&- 4>&- &
     batchai_on_h1 job create --name tight --config-file "$HOME_DIR/tight.json" --output none
     run batchai_on_h1 job wait --name tight
     [[ $status -eq 0 ]]
+    as_user_on h1 rm "$disk/fills"
+    wait $!
     as_user sh -c "cat $HOME_DIR/logs/*/*/*/*/*/*/*/tight/*/stdouterr/execution*.log" |
         grep 'the start of rank 0 is not confirmed'
 }
