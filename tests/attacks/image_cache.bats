@@ -121,9 +121,10 @@ JSON
 # copy, which sees his own. The index is a FIFO, and /proc says who reads it. Root serves it, as for a bob
 # who always guesses right: with hidepid, he does not see the processes of others.
 changing_layout() {
+    # Remote file systems may lack the extended attributes that umoci looks for.
     as_bob bash -c "rm -rf $shared/of_bob/layout && cp -r $home/layout $shared/of_bob/layout &&
         cd $shared/of_bob/layout && cp index.json ../genuine.json &&
-        echo his > ../version && umoci insert --rootless --image .:v1 $shared/of_bob/version /version &&
+        echo his > /tmp/version-of-bob && umoci insert --rootless --image .:v1 /tmp/version-of-bob /version &&
         mv index.json ../his.json && mkfifo index.json && chmod -R a+rX ."
     local serve='import glob, os, signal, sys
 signal.signal(signal.SIGPIPE, signal.SIG_IGN)

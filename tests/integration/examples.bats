@@ -7,6 +7,11 @@ load lib
 
 gone_node=h4
 
+each_rank_is_on_its_host() {
+    local rank
+    for rank in 0 1 2 3; do with_node_names <<< "$1" | grep -x "rank $rank of 4 on h$((rank + 1))"; done
+}
+
 setup_file() {
     make_home examples
     as_user mkdir -p "$HOME_DIR/myshare/digits" "$HOME_DIR/myshare/cifar"
@@ -60,7 +65,7 @@ submit() {
     [[ $status -eq 0 ]]
     run --separate-stderr output_of digits
     echo "$output"
-    for rank in 0 1 2 3; do [[ $output == *"rank $rank of 4 on h$((rank + 1))"* ]]; done
+    each_rank_is_on_its_host "$output"
     local accuracy
     accuracy=$(sed -n 's/^Test accuracy: \([0-9.]*\).*/\1/p' <<< "$output")
     awk -v accuracy="$accuracy" 'BEGIN { exit !(accuracy >= 0.95 && accuracy <= 1) }'
@@ -90,7 +95,7 @@ submit() {
     [[ $status -eq 0 ]]
     run --separate-stderr output_of ddp
     echo "$output"
-    for rank in 0 1 2 3; do [[ $output == *"rank $rank of 4 on h$((rank + 1))"* ]]; done
+    each_rank_is_on_its_host "$output"
     [[ $output == *"Test accuracy: 0.9"* || $output == *"Test accuracy: 1"* ]]
 }
 

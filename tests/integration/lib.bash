@@ -196,6 +196,9 @@ wait_past_gloo() {
     done
 }
 
+# with_node_names: standard input, with the names of nodes for those of hosts, which differ on some sites.
+with_node_names() { sed -E 's/\bnode-(h[1-9])\b/\1/g'; }
+
 # put FILE PATH: copies a file of the machine to a path on the hosts, executable if FILE is.
 put() {
     local mode=644

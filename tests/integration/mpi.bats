@@ -32,7 +32,9 @@ job() {
 
 all_ranks_agree() {
     local rank
-    for rank in 0 1 2 3; do grep -qE "^rank $rank of 4 on (node-)?h$((rank + 1)): sum 6$" <<< "$1"; done
+    for rank in 0 1 2 3; do
+        with_node_names <<< "$1" | grep -x "rank $rank of 4 on h$((rank + 1)): sum 6"
+    done
 }
 
 # Breaks when the ranks of an Open MPI program do not get PMIx from us. It sends over UCX: with its own

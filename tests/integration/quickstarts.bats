@@ -83,19 +83,19 @@ type_it() {
         exit "$code"' type_it "$HOME_DIR" "$1" 2>&1
 }
 
-# without_chance: standard input without what Slurm says only if nodes are not free yet, if the
-# controller is faster than salloc, or in some releases.
+# without_chance: standard input without what Slurm says only if nodes are not free yet or have a
+# prolog, if the controller is faster than salloc, or in some releases.
 without_chance() {
     local by_chance='Pending job allocation [0-9]+|job [0-9]+ queued and waiting for resources|'
     by_chance+='job [0-9]+ has been allocated resources|Job allocation [0-9]+ has been revoked\.|'
-    by_chance+='Nodes [^ ]+ are ready for job'
+    by_chance+='Waiting for resource configuration|Nodes [^ ]+ are ready for job'
     grep -vxE "(srun|salloc): ($by_chance)" || [[ $? -eq 1 ]]
 }
 
-# printed_as_shown PRINTED SHOWN: two files.
+# printed_as_shown PRINTED SHOWN: two files. The pages show hosts that have the names of their nodes.
 printed_as_shown() {
     local rest line pattern i others=no
-    mapfile -t rest < <(without_chance < "$1" | sed 's/ *$//')
+    mapfile -t rest < <(without_chance < "$1" | with_node_names | sed 's/ *$//')
     while IFS= read -r line; do
         if [[ $line == … ]]; then
             others=yes

@@ -72,7 +72,7 @@ each_rank() { jq -se "all(.[]; $1)" <<< "$2"; }
 ranks_are() {
     local places rank=PMIX_RANK
     [[ $(slurm_mpi) == pmix ]] || rank=PMI_RANK
-    places=$(jq -rs 'map("\(.RANK) \(.host | ltrimstr("node-"))") | sort | join(" ")' <<< "$2") || return
+    places=$(jq -rs 'map("\(.RANK) \(.host)") | sort | join(" ")' < <(with_node_names <<< "$2")) || return
     [[ $places == "$1" ]] && each_rank ".$rank == .RANK" "$2"
 }
 
@@ -84,7 +84,7 @@ ranks_are() {
     for rank in 0 1 2 3; do
         run --separate-stderr output_of pytorch "stdout-$rank.txt"
         echo "$output"
-        [[ ${lines[0]} =~ ^"rank $rank of 4 on "(node-)?"h$((rank + 1))"$ ]]
+        [[ $(with_node_names <<< "${lines[0]}") == "rank $rank of 4 on h$((rank + 1))" ]]
         [[ ${lines[1]} =~ ^"Test accuracy: "(0\.9[5-9]|1\.0) ]]
         [[ ${#lines[@]} -eq 2 ]]
     done
@@ -152,8 +152,8 @@ ranks_are() {
         run --separate-stderr output_of caffe2 "stdout-$index.txt"
         echo "$output"
         lines_are 1 "$output"
-        each_rank ".AZ_BATCHAI_TASK_INDEX == \"$index\" and (.host | ltrimstr(\"node-\")) == \"h$((index + 1))\" and .met == 4
+        each_rank ".AZ_BATCHAI_TASK_INDEX == \"$index\" and .host == \"h$((index + 1))\" and .met == 4
             and .arguments[0:2] == [\"--num_shards=4\", \"--shard_id=$index\"]
-            and (.arguments[2] | test(\"^--file_store_path=/.*/shared$\"))" "$output"
+            and (.arguments[2] | test(\"^--file_store_path=/.*/shared$\"))" "$(with_node_names <<< "$output")"
     done
 }

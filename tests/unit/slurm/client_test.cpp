@@ -124,6 +124,10 @@ TEST_F(FakeSlurm, WhatAJobThatHasEndedNoLongerNeedsIsNoFault) {
     refuse("scontrol", "Job is no longer pending execution");
     EXPECT_TRUE(Client().release(job));
     EXPECT_THAT(Client().requeue(job).error().what, ::testing::HasSubstr("no longer pending"));
+    refuse("scontrol", "Job is pending execution for job 7");
+    EXPECT_TRUE(Client().requeue(job));
+    // The nodes may have been refused.
+    EXPECT_EQ(Client().requeue_without(job, "h1").error().exit_code, base::ExitCode::refused);
     refuse("squeue", "slurm_load_jobs error: Invalid job id specified");
     EXPECT_FALSE(Client().is_queued(job).value());
     refuse("sacct", "Slurm accounting storage is disabled");
