@@ -3,6 +3,8 @@
 
 Usage: strangers.py VICTIM SECONDS RATE [PORT]
 
+Ends after so many seconds, or when SIGTERM comes.
+
 The connections close at once, stay and say nothing, say random bytes, or say a well-formed hello
 with a wrong proof, at random. With PORT that port is taken instead of the victim's, and served as
 well: what the attack costs the host, whoever is its aim. Prints how many connections were made to
@@ -13,6 +15,7 @@ import collections
 import os
 import pwd
 import random
+import signal
 import socket
 import struct
 import sys
@@ -66,10 +69,12 @@ def main() -> None:
     made: collections.Counter[int] = collections.Counter()
     kept: collections.deque[socket.socket] = collections.deque()
     recorded = hello()
+    told_to_end = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: told_to_end.set())
     began = time.monotonic()
     next_look = began
     count = 0
-    while time.monotonic() < began + seconds:
+    while not told_to_end.is_set() and time.monotonic() < began + seconds:
         if len(sys.argv) <= 4 and time.monotonic() >= next_look:
             targets = ports_of(victim)
             next_look = time.monotonic() + 1

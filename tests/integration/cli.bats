@@ -171,9 +171,14 @@ no_records() { prints_nothing as_user find "$HOME_DIR" -name records; }
     create long long.json
     wait_until 60 state_is long running
     wait_until 60 as_user grep -rqx --include=stdout.txt started "$HOME_DIR/records/storage"
-    run -0 as_user bash -c "BATCHAI_HOME=$HOME_DIR/records timeout --preserve-status -s INT 8 \
-        $PREFIX/bin/batchai job file stream -j long -f stdout.txt 2>/dev/null"
-    [[ $output == started ]]
+    # Programs that a script starts in the background ignore Ctrl-C.
+    # shellcheck disable=SC2016 # for the inner shell
+    run -0 as_user bash -c 'cd "$1" && export BATCHAI_HOME=$1/records
+        env --default-signal=INT "$2" job file stream -j long -f stdout.txt > seen 2> said < /dev/null &
+        until grep -qs started seen; do kill -0 $! || break; sleep 0.1; done
+        kill -INT $!
+        wait $!' stream "$HOME_DIR" "$PREFIX/bin/batchai"
+    [[ $(as_user cat "$HOME_DIR/seen") == started ]]
     state_is long running
 }
 

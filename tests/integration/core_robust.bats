@@ -194,10 +194,17 @@ shared_memory_is_clean() {
     # Slurm kills what has not ended by itself.
     [[ $output == *ready*CANCELLED* && $output != *Killed* ]]
 
-    as_user sh -c "LD_LIBRARY_PATH=$PREFIX/lib UCX_TLS=tcp,self timeout --signal=INT --foreground 20 \
-        srun --nodes=4 --ntasks=8 --mpi=$(slurm_mpi) $share/endings wait > $share/wait.out 2>&1" || true
-    # They were there when the interrupt came.
+    as_user rm "$share/wait.out"
+    # Programs that a script starts in the background ignore Ctrl-C. srun ends at the second within a second.
+    as_user bash -c "LD_LIBRARY_PATH=$PREFIX/lib UCX_TLS=tcp,self env --default-signal=INT \
+        srun --nodes=4 --ntasks=8 --mpi=$(slurm_mpi) $share/endings wait < /dev/null > $share/wait.out 2>&1 &
+        until [[ \$(grep -cs ^ready $share/wait.out) -eq 8 ]]; do kill -0 \$! || exit; sleep 0.1; done
+        while kill -INT \$! 2> /dev/null; do sleep 0.3; done"
+    run as_user cat "$share/wait.out"
+    echo "$output"
+    # They were there when the interrupt came, and it has reached them.
     ready_lines_are 8
+    [[ $output == *"sending Ctrl-C"* ]]
     wait_until 60 nodes_idle 4
     shared_memory_is_clean
 }

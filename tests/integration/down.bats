@@ -23,9 +23,9 @@ setup_file() {
     as_user mkdir -p $home
     as_user tee $home/job.json > /dev/null << 'JSON'
 {"properties": {"nodeCount": 1, "stdOutErrPathPrefix": "/home/alice/down",
-                "customToolkitSettings": {"commandLine": "sleep 600"}}}
+                "customToolkitSettings": {"commandLine": "touch /home/alice/down/runs; sleep 600"}}}
 JSON
-    as_user sed 's/sleep 600/true/' $home/job.json | as_user tee $home/short.json > /dev/null
+    as_user sed 's/touch.*600/true/' $home/job.json | as_user tee $home/short.json > /dev/null
     batchai group create --name group --location local
     batchai workspace create --name space --resource-group group
     batchai experiment create --name trial "${parents[@]}"
@@ -33,6 +33,8 @@ JSON
     batchai job create --name long "${experiment[@]}" --config-file $home/job.json
     batchai job create --name short "${experiment[@]}" --config-file $home/short.json
     batchai job wait --name short "${experiment[@]}"
+    # What is noted of its start may come late on a busy machine.
+    wait_until 60 as_user test -e $home/runs
     wait_until 60 records_have_settled
     # Frozen: it takes connections and says nothing. The last test ends it for good.
     to_controller -STOP

@@ -315,8 +315,7 @@ job_is_running() { [[ $(as_user squeue -h -j "$1" -o %T) == RUNNING ]]; }
     as_user mkdir -p "$home/slow"
     as_user bash -c "cat > $home/slow/umoci && chmod 755 $home/slow/umoci" << 'SH'
 #!/bin/sh
-sleep 3
-exec /usr/bin/umoci "$@"
+exec sleep 317
 SH
     for signal in INT KILL; do
         as_user bash -c 'echo $$ > "$1/importer"; shift; exec env "$@"' - "$home" \
@@ -328,6 +327,8 @@ SH
         wait $! || true
         [[ $signal == KILL ]] || nothing_is_left_of_imports
     done
+    # Nobody has ended what the killed command had started.
+    as_user pkill -u alice -fx 'sleep 317' || true
     prints_nothing entries
     batchai image pull "$open/tests/tiny:v1" -o none
     nothing_is_left_of_imports

@@ -101,11 +101,16 @@ nothing_is_left_on() { prints_nothing container_processes_on "$1" && prints_noth
 
 # Breaks when a step or its container depends on slurmd, or is taken for a leftover by a new one.
 @test "a restart of slurmd leaves a running job and its container alone" {
-    step bash -c ': > /tmp/pains-began; sleep 6; cat /version' > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+    local running
+    as_user rm -f "$home/restarted"
+    step bash -c ": > /tmp/pains-began; until [ -e $home/restarted ]; do sleep 0.2; done; cat /version" \
+        > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+    running=$!
     wait_until 60 as_root_on h1 test -e /tmp/pains-began
     as_root_on h1 bash -c 'kill -9 $(cat /run/slurm/slurmd.pid); rm /tmp/pains-began'
     start_slurmd h1
-    wait $!
+    as_user touch "$home/restarted"
+    wait "$running"
     cat "$BATS_TEST_TMPDIR/out"
     grep -q -x one "$BATS_TEST_TMPDIR/out"
 }

@@ -164,9 +164,11 @@ tell_slurmctld() { as_root_on login bash -c 'kill -"$1" "$(cat /run/slurm/slurmc
 
 # Breaks when a controller that is being restarted ends a job that is to run again.
 @test "a job is run again although Slurm does not answer when the attempt ends" {
-    job_that_runs "sleep 3; $(fails_first 75)" '{"on": ["75"]}' | submit silent
-    wait_until 60 ranks_run silent
+    job_that_runs "touch $HOME_DIR/runs; until [ -e $HOME_DIR/may-fail ]; do sleep 0.2; done; $(fails_first 75)" \
+        '{"on": ["75"]}' | submit silent
+    wait_until 60 as_user test -e "$HOME_DIR/runs"
     tell_slurmctld STOP
+    as_user touch "$HOME_DIR/may-fail"
     sleep 12
     tell_slurmctld CONT
     goes_on silent

@@ -350,7 +350,7 @@ heard() { as_user test -s "$HOME_DIR/heard/$1"; }
     run batchai job create --name clear --config-file clear.json
     [[ $status -eq 3 && $output == *E133* && $output == *'begins with http://'* && $output != *hush* ]]
     write_home site.lua <<< 'return { webhooks_over_http = true, exclusive = false }'
-    local name end
+    local name end host
     for name in heard moved refused; do
         echo '{"notification": {"webhook": {"url": "http://login:'"$port/$name"'", "format": "text"}}}' | job_file "web$name" true
         batchai_with "BATCHAI_SITE=$HOME_DIR/site.lua" job create --name "web$name" --config-file "web$name.json" --output none
@@ -359,7 +359,7 @@ heard() { as_user test -s "$HOME_DIR/heard/$1"; }
     batchai_with "BATCHAI_SITE=$HOME_DIR/site.lua" job create --name webnobody --config-file webnobody.json --output none
     echo '{"notification": {"webhook": {"url": "http://login:'"$port"'/quiet", "onlyFailures": true}}}' | job_file webquiet true
     batchai_with "BATCHAI_SITE=$HOME_DIR/site.lua" job create --name webquiet --config-file webquiet.json --output none
-    echo '{"watch": {"silence": "PT10S"}, "notification": {"webhook": {"url": "http://login:'"$port"'/alarm"}}}' | job_file webalarm 'sleep 30'
+    echo '{"watch": {"silence": "PT10S"}, "notification": {"webhook": {"url": "http://login:'"$port"'/alarm"}}}' | job_file webalarm 'sleep 307 || true'
     batchai_with "BATCHAI_SITE=$HOME_DIR/site.lua" job create --name webalarm --config-file webalarm.json --output none
     for name in heard moved refused nobody quiet; do batchai job wait --name "web$name"; done
     wait_until 60 heard heard
@@ -369,7 +369,9 @@ heard() { as_user test -s "$HOME_DIR/heard/$1"; }
     wait_until 60 log_says webrefused 'it answered with HTTP status 500'
     wait_until 60 log_says webnobody 'it refuses the connection'
     # An alarm is told while the job runs, and then its end.
-    wait_until 60 heard alarm
+    wait_until 120 heard alarm
+    # It has stood still for long enough, however late that was noticed.
+    for host in h1 h2 h3 h4; do as_root_on "$host" sh -c 'pkill -u alice -fx "sleep 307" || true'; done
     as_user cat "$HOME_DIR/heard/alarm" | jq -es '.[0] | .state == "running" and .job == "webalarm" and
         (.alarm.message | startswith("the ranks have printed nothing and done nothing"))'
     batchai job wait --name webalarm

@@ -117,7 +117,10 @@ samplers_on() { lines_like batchai-usage as_root_on "$1" ps -eo comm=; }
 # Breaks when the steps of preparation are not sampled or are taken for ranks, when a job cannot turn
 # the samples off, and when a mistake in the setting is not reported.
 @test "preparation is sampled, and a job can turn the samples off" {
-    job quick 2 2 'sleep 2' '{"jobPreparation": {"commandLine": "sleep 2"}}'
+    # Each ends when it has been sampled on both nodes, however late that is.
+    sampled() { echo "sleep 2; until [ \$(find $HOME_DIR/records -name '1.$1usage-*-h[12].txt' | wc -l) -eq 2 ]; do sleep 0.2; done"; }
+    job quick 2 2 "$(sampled '')" \
+        "$(jq -n --arg command "$(sampled preparation.)" '{jobPreparation: {commandLine: $command}}')"
     create quick
     batchai job wait --name quick
     [[ $(records quick | grep -cE '/1\.preparation\.usage-[0-9]+-h[12]\.txt$') -eq 2 ]]
