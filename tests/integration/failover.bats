@@ -111,5 +111,6 @@ SH
     run batchai job show --name long --query executionInfo.errors[0].code -o tsv
     echo "$output"
     [[ $output == JobTerminated || $output == JobCancelled ]]
-    prints_nothing as_user squeue -h -o %j
+    # It is listed until it has been cleaned up.
+    wait_until 60 nothing_is_queued
 }

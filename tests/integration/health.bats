@@ -118,7 +118,8 @@ finally:
     prints_nothing as_user find "$HOME_DIR" -name prepared
     local node
     for node in h1 h2 h3 h4; do
-        prints_nothing lines_like '^sleep 1000$' as_root_on "$node" ps -eo args=
+        # What is killed ends a moment later on a busy machine.
+        wait_until 60 prints_nothing lines_like '^sleep 1000$' as_root_on "$node" ps -eo args=
     done
 }
 

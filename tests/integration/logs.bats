@@ -308,7 +308,8 @@ has_lines() { [[ $(as_user cat "$2" | wc -l) -eq $1 ]]; }
     create full
     run batchai job wait --name full
     echo "$output"
-    for host in h1 h2 h3 h4; do as_root_on "$host" umount "$full"; done
+    # The launcher may still close its files.
+    for host in h1 h2 h3 h4; do wait_until 60 as_root_on "$host" umount "$full"; done
     as_root_on login rmdir "$full"
     [[ $status -eq 0 ]]
     [[ $output == *"warning: the ranks' output is not complete in the logs: stdout.txt: No space left on device"* ]]

@@ -163,7 +163,8 @@ PYTHON
     [[ $output == *"no task of the job has failed"* ]]
     # What was queued by hand is the job's, too.
     run -0 batchai job delete --name tasks --yes
-    prints_nothing as_user squeue -h
+    # Tasks that have ended are listed until they have been cleaned up.
+    wait_until 60 nothing_is_queued
 }
 
 # Breaks when tasks that are resumed start before the record knows them: then nobody finds them if

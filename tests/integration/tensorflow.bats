@@ -185,7 +185,9 @@ nothing_is_left() {
             while kill -INT -- -\$run 2> /dev/null; do sleep 0.3; done
             wait \$run
             echo ended with \$?
-            echo steps: \$(squeue -h -s -j \$SLURM_JOB_ID -o %j)"' ctrl-c "$HOME_DIR" "$PREFIX"
+            # Slurm lists a step until its nodes have told of its end.
+            for i in {1..200}; do steps=\$(squeue -h -s -j \$SLURM_JOB_ID -o %j); [ -n \"\$steps\" ] || break; sleep 0.1; done
+            echo steps: \$steps"' ctrl-c "$HOME_DIR" "$PREFIX"
     echo "$output"
     [[ $output == *$'\nended with 130\nsteps:'* && $output != *steps:\ * ]]
     wait_until 60 nothing_is_left
