@@ -37,7 +37,7 @@ while True:
     os.rename("0", "1")
     os.rename("1", "0")'
     as_root_on h1 install -d -o bob /tmp/of-bob
-    "$MINICLUSTER" exec --user bob --host h1 -- timeout 170 python3 -c "$loop" /tmp/of-bob 3>&- &
+    "$MINICLUSTER" exec --user bob --host h1 -- timeout 900 python3 -c "$loop" /tmp/of-bob 3>&- &
     echo $! > "$BATS_TEST_TMPDIR/renamer"
     wait_until 60 is_renaming
 }

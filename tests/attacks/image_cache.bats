@@ -146,7 +146,7 @@ while True:
     except OSError:
         pass
     os.close(index)'
-    "$MINICLUSTER" exec --user root -- timeout 170 python3 -c "$serve" $shared/of_bob 3>&- &
+    "$MINICLUSTER" exec --user root -- timeout 900 python3 -c "$serve" $shared/of_bob 3>&- &
     echo $! > "$BATS_TEST_TMPDIR/changing"
 }
 

@@ -119,7 +119,7 @@ JSON
     as_bob rm -f "$share/step-runs" "$share/lock-is-held"
     step_of_bob bash -c "touch $share/step-runs; until [[ -e $share/lock-is-held ]]; do sleep 0.1; done" 3>&- &
     wait_until 60 as_root_on login test -e "$share/step-runs"
-    as_bob_on h1 setsid -f flock "$bob_root" bash -c "touch $share/lock-is-held; exec sleep 120" \
+    as_bob_on h1 setsid -f flock "$bob_root" bash -c "touch $share/lock-is-held; exec sleep 600" \
         < /dev/null > /dev/null 2>&1 3>&-
     wait "$!"
     wait_until 60 nothing_is_queued

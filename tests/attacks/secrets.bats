@@ -35,7 +35,7 @@ JSON
     as_user bash -c "cat > $share/rank.sh" << 'SH'
 sum() { printf %s "$1" | sha256sum | cut -c1-16; }
 echo "TOKEN=$(sum "$TOKEN") MY_TOKEN=$(sum "$MY_TOKEN") KEY=$(sum "$KEY") $TRIED."
-for i in $(seq 600); do [ ! -e /shared/secrets/looked ] || break; sleep 0.1; done
+for i in $(seq 1500); do [ ! -e /shared/secrets/looked ] || break; sleep 0.1; done
 SH
 }
 

@@ -22,7 +22,7 @@ JSON
     # sbatch waits until the test has looked at its parent.
     as_user bash -c "mkdir -p $share/bin && cat > $share/bin/sbatch && chmod 755 $share/bin/sbatch" << 'SH'
 #!/bin/sh
-for i in $(seq 300); do [ ! -e /shared/storage-key/looked ] || break; sleep 0.1; done
+for i in $(seq 1500); do [ ! -e /shared/storage-key/looked ] || break; sleep 0.1; done
 exec /usr/bin/sbatch "$@"
 SH
 }

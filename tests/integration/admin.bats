@@ -320,7 +320,7 @@ check_is_queued() { as_user squeue -h -o %j | grep -q batchai-check; }
 
 @test "an interrupt leaves neither a job nor a directory" {
     # A step cannot start while another has the memory of the node.
-    as_user sbatch -w h1 --mem=8160 --wrap 'sleep 60' -o /dev/null
+    as_user sbatch -w h1 --mem=8160 --wrap 'sleep 600' -o /dev/null
     wait_until 60 one_is_used
     batchai admin check --nodes h1 3>&- &
     wait_until 60 check_is_queued
@@ -334,7 +334,7 @@ check_is_queued() { as_user squeue -h -o %j | grep -q batchai-check; }
 
 @test "nodes that are busy are not waited for" {
     local job
-    job=$(as_user sbatch --parsable -N4 --exclusive --wrap 'sleep 60' -o /dev/null)
+    job=$(as_user sbatch --parsable -N4 --exclusive --wrap 'sleep 600' -o /dev/null)
     wait_until 60 job_is "$job" RUNNING
     finds unknown nodes.answer 'cannot be asked now: it is allocated' --cluster
 }

@@ -20,6 +20,7 @@ setup_file() {
 }
 
 teardown() {
+    cancel_jobs
     as_root_on h1 rm -rf /etc/cdi /etc/subuid /etc/subgid
     reset_site
 }
@@ -265,7 +266,7 @@ SCRIPT
     local running
     job 1 "$share/image.sqsh"
     running=$(as_user sbatch --parsable -w h1 -n1 --oversubscribe -o none --job-json="$share/job.json" \
-        --wrap 'srun sh -c "touch \$AZ_BATCHAI_JOB_TEMP/alive; sleep 100"')
+        --wrap 'srun sh -c "touch \$AZ_BATCHAI_JOB_TEMP/alive; sleep 600"')
     wait_until 60 as_root_on h1 sh -c "ls /tmp/batchai-20001/*/alive"
     # 900001: the node has crashed since; 900002 may be running; 900003 and 4 have claimed nothing for an
     # hour, as has the job that runs.

@@ -68,7 +68,7 @@ job_has_nodes() { [[ $(nodes_of_job "$1") == "$2" ]]; }
 # Breaks when a job that is made smaller loses what it has computed, counts a failure, or keeps the
 # nodes.
 @test "a job gives back nodes, at its user's wish and by scontrol, and trains on without a failure" {
-    submit smaller digits_elastic.py '--epochs=24 --pause=0.5 --require-accuracy=0.95'
+    submit smaller digits_elastic.py '--epochs=40 --pause=0.5 --require-accuracy=0.95'
     wait_until 90 output_has smaller '^Epoch 2/'
     run batchai job resize --name smaller --nodes 5
     [[ $status -eq 4 && $output == *"Slurm cannot give more nodes to a job that runs; the job has 4"* ]]
@@ -88,7 +88,7 @@ job_has_nodes() { [[ $(nodes_of_job "$1") == "$2" ]]; }
     [[ $status -eq 0 ]]
     run --separate-stderr output_of smaller
     echo "$output"
-    [[ $output == *"Epoch 24/24 - 2 ranks"* && $output == *"Test accuracy: "* ]]
+    [[ $output == *"Epoch 40/40 - 2 ranks"* && $output == *"Test accuracy: "* ]]
     # The epoch of a commit at which the ranks end has no line; only the one that scontrol has cut off
     # may have been begun twice.
     [[ $(grep -o '^Epoch [0-9]*' <<< "$output" | sort | uniq -d | wc -l) -le 1 ]]

@@ -129,7 +129,7 @@ nodes_of() { batchai job node list --job "$1" --query '[].nodeId' -o tsv; }
         # Programs that a script starts in the background ignore Ctrl-C.
         BATCHAI_HOME=$1/records env --default-signal=INT "$2" job node exec --job inside \
             --exec "trap \"echo interrupted; kill \\\$!; exit 9\" INT; echo ready; sleep 60 & wait" > out 2>&1 < /dev/null &
-        for ((i = 0; i < 200; i++)); do grep -qs ready out && break; sleep 0.1; done
+        for ((i = 0; i < 1200; i++)); do grep -qs ready out && break; sleep 0.1; done
         kill -INT $!
         wait $!
         echo "code $?"

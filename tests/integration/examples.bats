@@ -151,7 +151,7 @@ epoch_of_is_over() { output_of "$1" 2> /dev/null | grep -q "^Epoch $2/"; }
 @test "the elastic example goes on when a rank is killed, and with three ranks when a node is lost" {
     copy digits-elastic digits_elastic.py myshare/digits
     submit elastic digits-elastic job.json \
-        '.properties.horovodSettings.commandLineArgs = "--epochs=16 --pause=0.5 --require-accuracy=0.95"'
+        '.properties.horovodSettings.commandLineArgs = "--epochs=26 --pause=0.5 --require-accuracy=0.95"'
     wait_until 60 epoch_of_is_over elastic 2
     as_root_on h2 pkill -KILL -u alice -f digits_elastic
     wait_until 60 epoch_of_is_over elastic 7
@@ -163,10 +163,10 @@ epoch_of_is_over() { output_of "$1" 2> /dev/null | grep -q "^Epoch $2/"; }
     run --separate-stderr output_of elastic
     echo "$output"
     [[ $code -eq 0 ]]
-    [[ $output == *"Epoch 7/16 - 4 ranks"* && $output == *"Epoch 16/16 - 3 ranks"* ]]
+    [[ $output == *"Epoch 7/26 - 4 ranks"* && $output == *"Epoch 26/26 - 3 ranks"* ]]
     # None is missing; one that is over twice was lost between its commit and its line, or the
     # other way round.
-    [[ $(grep -o '^Epoch [0-9]*' <<< "$output" | sort -u | wc -l) -ge 14 ]]
+    [[ $(grep -o '^Epoch [0-9]*' <<< "$output" | sort -u | wc -l) -ge 24 ]]
     [[ $output == *"Test accuracy: "* ]]
     run as_user bash -c "find '$HOME_DIR/records' -path '*attempts/1.json' \
         -newer '$HOME_DIR/elastic.json' -exec jq -c '[.restarts[].nodes, .exitCode, .slurmJobId]' {} +"
@@ -185,7 +185,7 @@ waits_again() { [[ $(as_user squeue -h -n "$1" -o '%T %r') == 'PENDING BeginTime
 @test "the elastic example goes on from its last commit when its first node dies" {
     copy digits-elastic digits_elastic.py myshare/digits
     submit elastic-first digits-elastic job.json \
-        '.properties.horovodSettings.commandLineArgs = "--epochs=12 --pause=0.5 --require-accuracy=0.95"'
+        '.properties.horovodSettings.commandLineArgs = "--epochs=24 --pause=0.5 --require-accuracy=0.95"'
     wait_until 60 epoch_of_is_over elastic-first 4
     host_dies h1
     # Else Slurm would take its time to see it.
@@ -205,7 +205,7 @@ waits_again() { [[ $(as_user squeue -h -n "$1" -o '%T %r') == 'PENDING BeginTime
     [[ $status -eq 0 ]]
     run --separate-stderr output_of elastic-first
     echo "$output"
-    [[ $output == *"Epoch 12/12 - 4 ranks"* && $output == *"Test accuracy: "* ]]
+    [[ $output == *"Epoch 24/24 - 4 ranks"* && $output == *"Test accuracy: "* ]]
     # Once, before the commit that the second attempt found.
     [[ $(grep -c '^Epoch 3/' <<< "$output") -eq 1 ]]
     run --separate-stderr batchai job file stream --job elastic-first --file-name execution-h1.log

@@ -226,7 +226,7 @@ SH
     local blocker
     empty_cache
     push "$home/layout:v1" "$open/tests/moving:now" --dest-tls-verify=false
-    blocker=$(as_user sbatch --parsable -N4 --exclusive -o /dev/null --wrap 'sleep 100')
+    blocker=$(as_user sbatch --parsable -N4 --exclusive -o /dev/null --wrap 'sleep 600')
     wait_until 60 job_is_running "$blocker"
     job "$open/tests/moving:now"
     batchai job create -f "$home/job.json" -n moving -o none
@@ -248,7 +248,7 @@ job_is_running() { [[ $(as_user squeue -h -j "$1" -o %T) == RUNNING ]]; }
     empty_cache
     as_user cp -r "$home/layout" "$home/passing"
     job "oci:$home/passing:v1"
-    blocker=$(as_user sbatch --parsable -N4 --exclusive -o /dev/null --wrap 'sleep 100')
+    blocker=$(as_user sbatch --parsable -N4 --exclusive -o /dev/null --wrap 'sleep 600')
     wait_until 60 job_is_running "$blocker"
     batchai job create -f "$home/job.json" -n passing -o none
     as_user rm -rf "$home/passing"

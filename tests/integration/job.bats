@@ -289,7 +289,7 @@ mpi_bridge.barrier()
     job customToolkitSettings true 1 | jq '.properties.stdOutErrPathPrefix = "$AZ_BATCHAI_JOB_TEMP"' |
         write_home early.json
     # Its steps never start.
-    as_user bash -c "mkdir -p $HOME_DIR/bin && printf '#!/bin/sh\nexec sleep 100\n' > $HOME_DIR/bin/srun &&
+    as_user bash -c "mkdir -p $HOME_DIR/bin && printf '#!/bin/sh\nexec sleep 600\n' > $HOME_DIR/bin/srun &&
         chmod +x $HOME_DIR/bin/srun && printf '#!/bin/bash\nbatchai run\n' > $HOME_DIR/early.sh"
     has_directory() { [[ -n $(job_directories_on h1) ]]; }
     for door in 'batchai job create --name early -f early.json --query slurmJobId -o tsv -- -w h1' \

@@ -99,7 +99,7 @@ submit_outers() {
     note plain here sbatch "${options[@]}" --wrap "./submit_all plain"
     note array here sbatch "${options[@]}" --array=5 --wrap "./submit_all array"
     note requeued here sbatch "${options[@]}" \
-        --wrap 'if [ ${SLURM_RESTART_COUNT:-0} = 0 ]; then scontrol requeue $SLURM_JOB_ID; sleep 60; fi; ./submit_all requeued'
+        --wrap 'if [ ${SLURM_RESTART_COUNT:-0} = 0 ]; then scontrol requeue $SLURM_JOB_ID; sleep 600; fi; ./submit_all requeued'
     note ours here sbatch --parsable --requeue -o "$share/outer.%j.out" --job-json=outer.json --wrap "./submit_all ours"
     note rank here sbatch --parsable --requeue -o "$share/outer.%j.out" --job-json=outer.json --wrap "batchai run"
     here bash -c "setsid salloc --quiet --job-json=outer.json bash -c 'echo \$SLURM_JOB_ID > salloc.id

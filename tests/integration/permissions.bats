@@ -98,7 +98,7 @@ refused() {
 # Breaks when the digest is not compared, by batchai run or on the node.
 @test "a plan that is changed between submission and start is not run, and job show says so" {
     local blocker
-    blocker=$(as_user sbatch --parsable -N4 --exclusive -o /dev/null --wrap 'sleep 100')
+    blocker=$(as_user sbatch --parsable -N4 --exclusive -o /dev/null --wrap 'sleep 600')
     job 'echo ran'
     batchai job create -f "$share/job.json" -n changed -o none
     as_alice bash -c "sed -i 's/echo ran/echo ran; id/' $records/groups/*/workspaces/*/experiments/*/jobs/changed/plan.json"
@@ -251,7 +251,7 @@ forged() {
 # sleeping_job: prints the id of a job of alice's that runs on h1 and has its mounts there.
 sleeping_job() {
     as_alice sbatch --parsable -w h1 -o "$share/batch.txt" --job-json="$share/job.json" \
-        --wrap 'srun sleep 100'
+        --wrap 'srun sleep 600'
     wait_until 60 as_root_on h1 bash -c 'ls -d /tmp/batchai-20001/*/mounts'
 }
 

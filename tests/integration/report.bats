@@ -147,7 +147,7 @@ wait_for() { batchai job wait --name "$1" 2> /dev/null || true; }
 
 # Breaks when the running state is taken for an end.
 @test "a job that runs has a report as well" {
-    custom 1 'sleep 60' | submit runs
+    custom 1 'sleep 600' | submit runs
     wait_until 60 has_phase runs ranks
     run -0 --separate-stderr batchai job report runs
     jq -e '.job.executionState == "running" and .job.end == null and .attempts[0].end == null
