@@ -40,7 +40,7 @@ port_of() { as_user sed -n 's/^127.0.0.1:\([0-9]*\) -> .*/\1/p' "$HOME_DIR/port.
 
 # ask PORT: what a client gets that sends a request; run by alice or bob.
 ask='import socket, sys
-connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])), 10)
+connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])), 60)
 try:
     connection.sendall(b"GET /page HTTP/1.0\r\n\r\n")
     print(connection.makefile("rb").read().decode())
@@ -64,7 +64,7 @@ open(\"/tmp/bob-listens\", \"w\").close()
 while True: server.accept()[0].close()" < /dev/null > /dev/null 2>&1 3>&- 4>&- & echo $! > /tmp/bobs-server.pid'
     wait_until 60 as_root_on login test -e /tmp/bob-listens
     as_root_on login rm /tmp/bob-listens
-    run timeout 30 "$MINICLUSTER" exec -- bash -c 'cd "$1" && BATCHAI_HOME=$1/records "$2" job port job 7107:7106' \
+    run timeout 150 "$MINICLUSTER" exec -- bash -c 'cd "$1" && BATCHAI_HOME=$1/records "$2" job port job 7107:7106' \
         port "$HOME_DIR" "$PREFIX/bin/batchai"
     echo "$output"
     [[ $status -ne 0 && $status -ne 124 ]]

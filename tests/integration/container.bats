@@ -364,7 +364,7 @@ YAML
     # The first widget is another job's.
     site "exclusive = false"
     run as_user salloc -Q -w h1 -n1 --gres=widget:1 env -i "PATH=$PATH" HOME=/home/alice \
-        timeout 60 srun -w h1 -n1 --gres=widget:1 --job-json="$share/job.json" bash -c "$look"
+        timeout 150 srun -w h1 -n1 --gres=widget:1 --job-json="$share/job.json" bash -c "$look"
     echo "$output"
     [[ $status -eq 0 && $output == *widget1*hooked && $output != *widget0* ]]
     as_root_on h1 sed -i 's/echo "$WORD"/echo "no $WORD" >\&2; exit 3; echo/' /etc/cdi/test.yaml

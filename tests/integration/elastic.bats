@@ -189,7 +189,7 @@ stay() {
     submit "$1" stay.py "$HOME_DIR/$1" '.properties.horovodSettings.processCount = 8
         | .properties.environmentVariables += [{name: "BATCHAI_ELASTIC_KEEP_PROCESSES", value: "1"}]
         | '"${2:-.}"
-    wait_until 60 counts_on "$1" 0 8
+    wait_until 120 counts_on "$1" 0 8
 }
 # lines_of NAME TASK: "TIME PROCESS RANKS NUMBER" for each number to which the task has come.
 lines_of() { as_user cat "$HOME_DIR/$1/$2"; }
@@ -224,12 +224,12 @@ losses_of() {
 @test "ranks go on in their processes when others die" {
     stay killed
     as_root_on h3 pkill -KILL -u alice -f stay.py
-    wait_until 30 counts_on killed 0 6
+    wait_until 90 counts_on killed 0 6
     as_root_on h2 kill -KILL "$(process_of killed 3)"
-    wait_until 30 counts_on killed 0 5
+    wait_until 90 counts_on killed 0 5
     # The launcher's rank 0, and an exception.
     as_user touch "$HOME_DIR/killed/raise.0"
-    wait_until 30 counts_on killed 1 4
+    wait_until 90 counts_on killed 1 4
     ends_well killed
     local task
     for task in 1 2 6 7; do is_one_process killed $task 3; done
@@ -277,7 +277,7 @@ losses_of() {
     local before
     before=$(process_of back2 0)
     as_root_on h3 pkill -KILL -u alice -f stay.py
-    wait_until 30 counts_on back2 0 6
+    wait_until 90 counts_on back2 0 6
     wait_until 90 counts_on back2 0 8 "$before"
     ends_well back2
     [[ $(restarts_of back2) == '[4,"HostsUpdated"]' ]]
@@ -289,7 +289,7 @@ losses_of() {
 @test "ranks go on in their processes when a host dies or loses its power" {
     stay dies
     host_dies h3
-    wait_until 40 counts_on dies 0 6
+    wait_until 90 counts_on dies 0 6
     ends_well dies
     local task
     for task in 0 1 2 3 6 7; do is_one_process dies $task 30; done
@@ -298,9 +298,9 @@ losses_of() {
     wait_until 60 nodes_idle 4
     stay power
     # So long that all nodes have answered pings.
-    wait_until 30 counts_on power 0 8
+    wait_until 90 counts_on power 0 8
     host_loses_power h4
-    wait_until 40 counts_on power 0 6
+    wait_until 90 counts_on power 0 6
     ends_well power
     for task in 0 1 2 3 4 5; do is_one_process power $task 30; done
     [[ $(losses_of power) == '[[[6,7],6,"NodeFailed"]]' && $(restarts_of power) == '[]' ]]
@@ -312,7 +312,7 @@ losses_of() {
     local before
     before=$(process_of returns 0)
     host_loses_power h4
-    wait_until 40 counts_on returns 0 6
+    wait_until 90 counts_on returns 0 6
     # srun finds the connection to the host broken, and ends the step.
     host_lives h4
     wait_until 60 counts_on returns 0 6 "$before"
@@ -324,7 +324,7 @@ losses_of() {
 @test "ranks of a host without network are left out, also when it is back" {
     stay torn
     as_root_on h4 ip link set eth0 down
-    wait_until 40 counts_on torn 0 6
+    wait_until 90 counts_on torn 0 6
     as_root_on h4 ip link set eth0 up
     wait_until 60 nothing_runs_on h4 stay.py
     counts_on torn 0 6

@@ -144,7 +144,7 @@ nodes_of() { batchai job node list --job "$1" --query '[].nodeId' -o tsv; }
         cd "$1"
         export BATCHAI_HOME=$1/records
         printf "%s\n" "busybox tty" "cat /etc/made-for" "echo colour=\$COLOUR" "exit 4" |
-            timeout 60 script -qec "$2 job node exec --job inside" /dev/null
+            timeout 150 script -qec "$2 job node exec --job inside" /dev/null
         echo "code $?"' shell "$HOME_DIR" "$PREFIX/bin/batchai"
     echo "$output"
     [[ $output == */dev/pts/* && $output == *"made for the test"* && $output == *colour=blue* ]]

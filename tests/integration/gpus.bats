@@ -422,13 +422,13 @@ has_printed() { [[ $(batchai job logs "$1" --rank 0 | wc -l) -ge $2 ]]; }
             \"slurm\": {\"nodelist\": \"$host\"}, \"watch\": {\"idleGpu\": \"PT10S\"}}"
         with_site site batchai job create --name "$name" --config-file "$share/$name.json" --output none
     done
-    wait_until 60 has_an_alarm on-h1
-    wait_until 60 has_printed on-h2 20
+    wait_until 120 has_an_alarm on-h1
+    wait_until 120 has_printed on-h2 20
     prints_nothing alarms_of on-h2
     # Now it is the other way round. The busy ones had no alarm because they were seen to be busy.
     gpus_work h1 100
     gpus_work h2 0
-    wait_until 60 has_an_alarm on-h2
+    wait_until 120 has_an_alarm on-h2
     as_user touch "$HOME_DIR/enough"
     for host in h1 h2; do
         name=on-$host
@@ -453,7 +453,7 @@ has_printed() { [[ $(batchai job logs "$1" --rank 0 | wc -l) -ge $2 ]]; }
         '{"watch": {"idleGpu": "PT10S", "action": "end"}}'
     as_user rm -f "$HOME_DIR/enough"
     with_site site batchai job create --name partly --config-file "$share/partly.json" --output none
-    wait_until 60 has_printed partly 20
+    wait_until 120 has_printed partly 20
     as_user touch "$HOME_DIR/enough"
     run -0 with_site site batchai job wait --name partly
     prints_nothing alarms_of partly

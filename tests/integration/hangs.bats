@@ -24,7 +24,7 @@ planted() {
 
 # blames JOB RANK PLACE
 blames() {
-    wait_until 60 has_alarm "$1"
+    wait_until 120 has_alarm "$1"
     run -0 batchai job show --name "$1" --query executionInfo.alarms -o json
     echo "$output"
     jq -e --argjson rank "$2" --arg node "h$(($2 / 2 + 1))" --arg place "$3" 'length == 1 and

@@ -164,7 +164,8 @@ seen_by() { directory_of "$1" outputs/seen; }
     local now killed
     now=$(date +%s)
     killed=$(as_user cat "$(seen_by killed)/killed")
-    ((now - killed < 30))
+    # Those that wait for the survivors take five minutes.
+    ((now - killed < 100))
     run failure_of killed
     jq -e '.code == "JobFailed" and .Node == "h3" and .Rank == "2" and .Signal == "9"
            and .exitCode == 137' <<< "$output"

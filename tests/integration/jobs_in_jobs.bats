@@ -231,7 +231,7 @@ is_task_7() { is_of_this_job && has SLURM_ARRAY_TASK_ID=7 && has SLURM_ARRAY_TAS
             --job-json=inner.json --wrap 'batchai run'
     done
     for variable in "${out[@]}"; do
-        wait_until 90 as_user test -e "$variable" || { as_user cat "$variable.out"; return 1; }
+        wait_until 170 as_user test -e "$variable" || { as_user cat "$variable.out"; return 1; }
         # Neither do the restarts of another job count.
         seen=$(as_user cat "$variable")
         has TORCHELASTIC_RESTART_COUNT=0

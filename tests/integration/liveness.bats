@@ -151,7 +151,7 @@ all_threads_leave() {
             PYTHONPATH="$PREFIX/lib/batchai/python" OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 \
             MPI_BRIDGE_NETWORK="${network/shm/auto}" "${@:3}" \
             srun --nodes="$([[ $network == shm ]] && echo 1 || echo 4)" --ntasks=4 --mpi="$(slurm_mpi)" \
-            --kill-on-bad-exit=0 --time=1 "$PYTHON" "$share/waiters.py" "$threads" "$1"
+            --kill-on-bad-exit=0 --time=3 "$PYTHON" "$share/waiters.py" "$threads" "$1"
         echo "$output"
         left=$(grep -E "^left at [0-9.]+: rank [$2]:" <<< "$output")
         lines_are $((${#2} * threads)) "$left"
@@ -342,7 +342,7 @@ PYTHON
     for nodes in 2 1; do
         run as_user env LD_LIBRARY_PATH="$PREFIX/lib" PYTHONPATH="$PREFIX/lib/batchai/python" \
             OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 \
-            srun --nodes="$nodes" --ntasks=2 --mpi="$(slurm_mpi)" --kill-on-bad-exit=0 --time=1 \
+            srun --nodes="$nodes" --ntasks=2 --mpi="$(slurm_mpi)" --kill-on-bad-exit=0 --time=3 \
             "$PYTHON" "$share/finalize.py"
         echo "$output"
         [[ $output == *"left: "*"mpib_finalize was called"* && $output == *finalised* ]]

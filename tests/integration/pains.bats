@@ -54,7 +54,7 @@ job() {
 batch() {
     local id
     id=$(with_store sbatch --parsable "$@")
-    wait_until 60 has_ended "$id"
+    wait_until 170 has_ended "$id"
 }
 
 output_of() { batchai job file stream --job "$1" --file-name stdout.txt 2> /dev/null; }

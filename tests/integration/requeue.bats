@@ -70,7 +70,7 @@ is_held() { [[ $(as_user squeue -h -j "$1" -o %T) == REQUEUE_HOLD ]]; }
     [[ $status -ne 0 ]]
     [[ $(attempts failed) == '[["program",74]]' ]]
     wait_until 60 has_ended "$id"
-    wait_until 30 job_is "$id" FAILED
+    wait_until 60 job_is "$id" FAILED
     state_is failed failed
     run -4 batchai job resume --name failed
     echo "$output"
@@ -87,7 +87,7 @@ is_held() { [[ $(as_user squeue -h -j "$1" -o %T) == REQUEUE_HOLD ]]; }
         --requeue=expedite --output=/dev/null --job-json=door.json --wrap "batchai run"' \
         door "$HOME_DIR" "$PREFIX")
     wait_until 60 has_ended "$id"
-    wait_until 30 job_is "$id" FAILED
+    wait_until 60 job_is "$id" FAILED
 }
 
 # Breaks when a job that is to run again may not, or when the delay counts for an expedited job.

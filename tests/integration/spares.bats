@@ -92,7 +92,7 @@ says() { batchai job file stream --job "$1" --file-name execution-h1.log; }
     wait_until 60 has_come dies 0 5
     host_dies h2
     # Slurm does not know it yet.
-    wait_until 30 has_gone_on dies 1
+    wait_until 90 has_gone_on dies 1
     [[ $(as_user sinfo -h -n h2 -p main -o %T) == allocated* ]]
     ends_well dies
     [[ $(places dies) == "h1 h3" && $(attempts dies) == '[["program",0]]' ]]
@@ -116,7 +116,7 @@ says() { batchai job file stream --job "$1" --file-name execution-h1.log; }
     # So long that all nodes have answered pings.
     wait_until 60 has_come power 0 60
     host_loses_power h2
-    wait_until 30 has_gone_on power 1
+    wait_until 90 has_gone_on power 1
     [[ $(as_user sinfo -h -n h2 -p main -o %T) == allocated* ]]
     ends_well power
     [[ $(places power) == "h1 h3" ]]
@@ -128,7 +128,7 @@ says() { batchai job file stream --job "$1" --file-name execution-h1.log; }
     submit down none
     wait_until 60 has_come down 0 5
     as_root_on login scontrol update nodename=h2 state=down reason=test
-    wait_until 30 has_gone_on down 1
+    wait_until 90 has_gone_on down 1
     ends_well down
     [[ $(places down) == "h1 h3" ]]
 }
@@ -140,7 +140,7 @@ says() { batchai job file stream --job "$1" --file-name execution-h1.log; }
     wait_until 60 has_come both 0 5
     host_dies h3
     host_dies h2
-    wait_until 30 has_gone_on both 1
+    wait_until 90 has_gone_on both 1
     ends_well both
     [[ $(places both) == "h1 h4" ]]
 }
@@ -200,8 +200,8 @@ said() { as_user cat "$HOME_DIR/$1/said-$2-$3-$4"; }
         done
     done
     # The new ones, and none of the first start.
-    wait_until 30 has_tasks h1 2
-    wait_until 30 has_tasks h2 0
+    wait_until 90 has_tasks h1 2
+    wait_until 90 has_tasks h2 0
     as_user touch "$HOME_DIR/tasks/stop"
     run -0 batchai job wait --name tasks
     [[ $(places tasks) == "h1 h3" ]]

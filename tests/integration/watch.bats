@@ -52,7 +52,7 @@ stacks_file() { as_user sh -c "cat \$(find $HOME_DIR/logs -name stacks-1-1.txt)"
 # Breaks when a job that only says where it stands is ended, or is not said to go on.
 @test "a report ends nothing, and the job's end is its own" {
     hangs late 2 2 apart.py "$(watched '{"silence": "PT10S"}')"
-    wait_until 60 has_alarm late 'the ranks have printed nothing and done nothing for '
+    wait_until 120 has_alarm late 'the ranks have printed nothing and done nothing for '
     run -0 batchai job show --name late --query executionState -o tsv
     [[ $output == running ]]
     # The reader of the fifo gets a byte, and the others get the rank for which they wait. On a remote
@@ -106,7 +106,7 @@ execution_log() { as_user sh -c "cat \$(find $HOME_DIR/logs -name 'execution*.lo
 @test "a job of mpi_bridge that says itself that it stands still is noticed" {
     hangs open 2 4 bridge.py "$(watched '{"silence": "PT10S"}' '{}' "PYTHONPATH=$PREFIX/lib/batchai/python" \
         MPI_BRIDGE_STALL_SECONDS=2)"
-    wait_until 60 has_alarm open 'the ranks have printed nothing and done nothing for '
+    wait_until 120 has_alarm open 'the ranks have printed nothing and done nothing for '
     run -0 record
     jq -e '.alarms[0] | .rank == 1 and .node == "h1" and (.where | startswith("at bridge.py:"))' <<< "$output"
     run -0 batchai job logs open --stderr
@@ -148,7 +148,7 @@ execution_log() { as_user sh -c "cat \$(find $HOME_DIR/logs -name 'execution*.lo
     hangs slow 2 4 slow.py "$(watched '{"slowRank": {"percent": 150, "over": "PT30S"}, "action": "end"}' \
         '{"retry": {"on": ["slow"], "max": 1, "excludeFailedNodes": true}}' WAY=calls \
         "PYTHONPATH=$PREFIX/lib/batchai/python")"
-    wait_until 120 ended_by_watch slow
+    wait_until 170 ended_by_watch slow
     wait_until 60 has_excluded_h2
     run -0 record
     jq -e '.failure.code == "JobSlow" and .failure.node == "h2" and .failure.rank == 2 and
@@ -165,12 +165,12 @@ execution_log() { as_user sh -c "cat \$(find $HOME_DIR/logs -name 'execution*.lo
     for way in engine calls; do
         hangs "$way" 2 4 slow.py "$(watched 'null' \
             '{}' "WAY=$way" "PYTHONPATH=$PREFIX/lib/batchai/python")"
-        wait_until 60 rank_2_is_named "$way"
+        wait_until 120 rank_2_is_named "$way"
         run -0 --separate-stderr batchai job top "$way" --once
         echo "$output"
         [[ $output == *"Wait%"* ]]
         # Over the whole run, from what is noted when nobody watches.
-        wait_until 60 rank_2_is_awaited "$way"
+        wait_until 120 rank_2_is_awaited "$way"
         as_user scancel --me
         wait_until 60 nothing_is_queued
         as_user rm -f "$HOME_DIR"/there-*
