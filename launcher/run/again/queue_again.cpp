@@ -45,6 +45,8 @@ std::optional<base::Time> known_end(const record::Attempt& attempt) {
     return attempt.phases.back().end.value_or(attempt.phases.back().start);
 }
 
+constexpr const char* ended_by_user = "its user has ended it";
+
 std::string not_again(const std::string& why) {
     return "the job is not run again: " + why;
 }
@@ -206,7 +208,7 @@ std::optional<Ending> QueueAgain::why_not_run() {
         write({.progress = looks ? progress() : std::string()});
         return std::nullopt;
     }
-    if (user_has_ended_job()) return refusal(EndedBy::user, "its user has ended it");
+    if (user_has_ended_job()) return refusal(EndedBy::user, ended_by_user);
     const auto found = record::read_retry_count(files);
     if (!found)
         return refusal(EndedBy::start,
@@ -257,7 +259,7 @@ std::optional<std::string> QueueAgain::queue(const std::vector<std::string>& fai
     const std::string& id = context_.granted.job_id;
     std::string excluded = excluded_with(failed);
     for (int attempt = 1;; ++attempt) {
-        if (user_has_ended_job()) return "its user has ended it";
+        if (user_has_ended_job()) return ended_by_user;
         const auto jobs = client_.jobs({id});
         if (jobs && jobs->contains(id)) {
             const slurm::JobStatus& job = jobs->at(id);
@@ -405,6 +407,7 @@ void QueueAgain::after(const Ending& ending) {
     decide(ending);
     const auto accepted = std::exchange(accepted_, std::nullopt);
     if (!accepted) return;
+    if (user_has_ended_job()) return refuse(ended_by_user);
     // Slurm ends the batch script as soon as it has queued the job again, and this process with it
     // unless it is the script's own.
     say(accepted->line);
@@ -415,7 +418,7 @@ void QueueAgain::after(const Ending& ending) {
     const auto cancelled =
         this_job().and_then([&](const slurm::JobId& job) { return client_.cancel(job); });
     if (!cancelled) return say("the job cannot be cancelled: " + cancelled.error().text());
-    refuse("its user has ended it");
+    refuse(ended_by_user);
 }
 
 }  // namespace batchai::run
