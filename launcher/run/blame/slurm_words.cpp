@@ -144,6 +144,16 @@ std::vector<LaunchFailure> launch_failures(std::string_view srun_messages) {
     return found;
 }
 
+bool pmix_has_lost_a_node(std::string_view srun_messages) {
+    const auto lines = split(srun_messages, '\n');
+    return std::any_of(lines.begin(), lines.end(), [](std::string_view line) {
+        return line.starts_with("slurmstepd-") &&
+               line.find(" mpi/pmix") != std::string_view::npos &&
+               (line.ends_with(": Cannot establish the connection") ||
+                line.ends_with(", exceeded the retry limit"));
+    });
+}
+
 bool found_no_controller(std::string_view srun_messages) {
     const auto lines = split(srun_messages, '\n');
     return std::any_of(lines.begin(), lines.end(), [](std::string_view line) {

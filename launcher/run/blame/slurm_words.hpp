@@ -64,6 +64,12 @@ struct LaunchFailure {
 // Unable to confirm allocation for job 6: Unable to contact slurm controller (connect failure)").
 [[nodiscard]] bool found_no_controller(std::string_view srun_messages);
 
+// Whether a PMIx server of Slurm's could not reach the one of another node, or gave up its messages
+// to it ("slurmstepd-n2: error:  mpi/pmix_v4: _tcp_connect: n2 [1]: pmixp_dconn_tcp.c:141: Cannot
+// establish the connection", "… send failed, rc=1001, exceeded the retry limit"). Slurm then kills
+// the step's tasks on its node.
+[[nodiscard]] bool pmix_has_lost_a_node(std::string_view srun_messages);
+
 // Returns what ended a step besides its own tasks, if srun said so: lack of memory or a lost node.
 [[nodiscard]] std::optional<record::EndedBy> end_of_step(std::string_view srun_messages);
 

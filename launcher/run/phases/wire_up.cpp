@@ -15,6 +15,7 @@
 #include "record/task_reports.hpp"
 #include "run/blame/culprit.hpp"
 #include "run/blame/outside.hpp"
+#include "run/blame/slurm_words.hpp"
 #include "run/phases/phase.hpp"
 #include "run/phases/task_outputs.hpp"
 #include "run/srun/srun_arguments.hpp"
@@ -83,10 +84,11 @@ base::Arguments check_in_container() {
 }
 
 // Slurm 22.05's PMIx server sometimes loses a connection: slurmstepd has the user's effective id
-// while it starts the tasks, and refuses other nodes during that time. Only this failure is tried
-// again.
+// while it starts the tasks, and refuses other nodes during that time. On a busy node it may also
+// be too slow to be connected to. Only these failures are tried again.
 bool worth_another_try(const base::Result<StepResult>& result) {
     if (!result || result->exit_code == 0 || result->stopped_by) return false;
+    if (pmix_has_lost_a_node(result->messages)) return true;
     const auto ends = bad_ends(result->messages);
     return std::any_of(ends.begin(), ends.end(),
                        [](const TaskEnd& end) { return end.exit_code == no_answer; });

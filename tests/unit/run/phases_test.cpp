@@ -394,6 +394,15 @@ TEST_F(PhasesTest, TheWireUpCheckIsMadeAgainOnlyWhenPmixDidNotAnswer) {
     EXPECT_EQ(steps_.requests.size(), 4U);
 
     steps_.requests.clear();
+    steps_.answer(137,
+                  "slurmstepd-h3: error:  mpi/pmix_v4: _tcp_connect: h3 [1]: "
+                  "pmixp_dconn_tcp.c:141: Cannot establish the connection\n"
+                  "srun: Job step aborted: Waiting up to 7 seconds for job step to finish.\n"
+                  "srun: error: h3: task 1: Killed\n");
+    EXPECT_EQ(attempt(), 0);
+    EXPECT_EQ(steps_.requests.size(), 3U);
+
+    steps_.requests.clear();
     steps_.answer(1, "mpi_bridge_wireup: the server is too old\n");
     EXPECT_EQ(attempt(), 1);
     EXPECT_EQ(steps_.requests.size(), 1U);

@@ -7,6 +7,18 @@
 
 namespace batchai::run {
 
+TEST(PmixHasLostANode, SlurmstepdsWordsTell) {
+    EXPECT_TRUE(pmix_has_lost_a_node(
+        "slurmstepd-h3: error:  mpi/pmix_v4: _tcp_connect: h3 [1]: pmixp_dconn_tcp.c:141: Cannot "
+        "establish the connection\nsrun: error: h3: task 1: Killed\n"));
+    EXPECT_TRUE(pmix_has_lost_a_node(
+        "slurmstepd-n2: error:  mpi/pmix_v4: pmixp_p2p_send: n2 [1]: pmixp_utils.c:469: send "
+        "failed, rc=1001, exceeded the retry limit\n"));
+    EXPECT_FALSE(pmix_has_lost_a_node("rank 1: Cannot establish the connection\n"));
+    EXPECT_FALSE(pmix_has_lost_a_node(
+        "slurmstepd-n2: error:  mpi/pmix_v4: pmixp_abort_handle: n2 [1]: killed\n"));
+}
+
 // The lines below are what srun of Slurm 22.05.8 prints.
 TEST(BadEnds, NamesNodeTaskAndExitCode) {
     const auto ends = bad_ends("srun: error: n3: task 2: Exited with exit code 7\n");
