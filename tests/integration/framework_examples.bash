@@ -49,7 +49,7 @@ trains() {
     ((code != 124)) || return "$code"
     batchai job file stream --job "$1" --file-name stderr.txt || true
     # torchrun's workers write the end of a line by itself, so that lines can become one.
-    printed=$(output_of "$1" | sed -E 's/(rank [0-9]+ of )/\n\1/g') || return
+    printed=$(output_of "$1" | with_node_names | sed -E 's/(rank [0-9]+ of )/\n\1/g') || return
     echo "$printed"
     ((code == 0)) || return "$code"
     diff <(seq 0 $(($2 - 1))) \

@@ -17,6 +17,8 @@ teardown_file() {
     wait_until 60 nothing_is_queued
     remove_home
 }
+# Jobs get the first nodes that are free.
+setup() { wait_until 60 nodes_idle 4; }
 teardown() { cancel_jobs; }
 
 # job PROCESSES COMMAND: a job file for two nodes.

@@ -83,7 +83,7 @@ files_are() {
 # task_is NAME FILE JQ_FILTER: what a task has printed into its file passes the filter.
 task_is() {
     local text
-    text=$(output_of "$1" "$2") || return
+    text=$(output_of "$1" "$2" | with_node_names) || return
     echo "$2: $text"
     jq -e "$3" <<< "$text" > /dev/null
 }
@@ -185,8 +185,8 @@ nothing_is_left() {
             while kill -INT -- -\$run 2> /dev/null; do sleep 0.3; done
             wait \$run
             echo ended with \$?
-            # Slurm lists a step until its nodes have told of its end.
-            for i in {1..200}; do steps=\$(squeue -h -s -j \$SLURM_JOB_ID -o %j); [ -n \"\$steps\" ] || break; sleep 0.1; done
+            # Slurm lists a step until its nodes have told of its end, and one of its own where it contains jobs.
+            for i in {1..200}; do steps=\$(squeue -h -s -j \$SLURM_JOB_ID -o %j | grep -vx extern); [ -n \"\$steps\" ] || break; sleep 0.1; done
             echo steps: \$steps"' ctrl-c "$HOME_DIR" "$PREFIX"
     echo "$output"
     [[ $output == *$'\nended with 130\nsteps:'* && $output != *steps:\ * ]]
@@ -233,6 +233,7 @@ SH
     for rank in 0 1; do
         run --separate-stderr output_of workers "stdout-wk-$rank.txt"
         echo "$output"
+        output=$(with_node_names <<< "$output")
         [[ $output =~ ^"rank $rank of 2 on h$((rank + 1)): loss "([0-9.]+)" -> "([0-9.]+)$ ]]
         awk -v before="${BASH_REMATCH[1]}" -v after="${BASH_REMATCH[2]}" \
             'BEGIN { exit !(after < before / 2) }'
