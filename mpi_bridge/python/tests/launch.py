@@ -53,6 +53,26 @@ def run(program, how, seconds=900, arguments=(), **environment):
     )
 
 
+def run_until_a_rank_fails(program, how, argument, seconds):
+    """Run a program of which a rank fails while the others wait for it; return what it did.
+
+    The failure must end the step: the others themselves would wait for longer than the `seconds`
+    after which this raises an error.
+    """
+    limit = str(4 * seconds)
+    result = run(
+        program,
+        how,
+        seconds=seconds,
+        arguments=[argument],
+        MPI_BRIDGE_TIMEOUT_SECONDS=limit,
+        MPI_BRIDGE_STALL_SHUTDOWN_SECONDS=limit,
+    )
+    assert result.returncode != 0
+    assert "although a rank is missing" not in result.stderr
+    return result
+
+
 def hold_port():
     """Return a socket whose port nobody else gets while it is open, but a rank can listen at."""
     holder = socket.socket()

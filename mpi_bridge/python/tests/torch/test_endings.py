@@ -12,18 +12,7 @@ HOWS = [how for how in launch.LAUNCHERS if how != "1 rank"]
 
 
 def ends(how, ending):
-    # run() raises an error if the ranks are still there after this time.
-    result = launch.run(
-        "torch_ends.py",
-        how,
-        seconds=300,
-        arguments=[ending],
-        MPI_BRIDGE_TIMEOUT_SECONDS="1200",
-        MPI_BRIDGE_STALL_SHUTDOWN_SECONDS="1200",
-    )
-    assert result.returncode != 0
-    assert "although a rank is missing" not in result.stderr
-    return result.stderr
+    return launch.run_until_a_rank_fails("torch_ends.py", how, ending, 300).stderr
 
 
 # What torch puts before each line that it has collected is part of the lines.
