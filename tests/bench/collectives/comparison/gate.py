@@ -52,8 +52,8 @@ def why_not_comparable(run: Run, before: Run) -> str:
         return ""
     return (
         f"the earlier run was on {there.processors} × {there.processor}, this one on"
-        f" {here.processors} × {here.processor}: run the earlier commit here, too, and give its"
-        " results.json to --gate"
+        f" {here.processors} × {here.processor}: build the earlier commit here, measure that build"
+        " with --build and --no-build, and give its results.json to --gate"
     )
 
 
