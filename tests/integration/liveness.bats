@@ -168,8 +168,8 @@ ranks() {
         "$PYTHON" "$share/train.py" "$1" "$2" "$share/seen"
 }
 
-# held_up PATTERN DOOR DEED [VARIABLE=VALUE…]: these ranks, the second of which holds up the others until one
-# has said so. Sets output and status. How long that takes depends on what else the machine does.
+# held_up PATTERN DOOR DEED [VARIABLE=VALUE…]: these ranks, of which rank 2 holds up the others until one has
+# said so. Sets output and status. How long that takes depends on what else the machine does.
 held_up() {
     as_root_on login rm -f "$share/seen"
     rm -f "$BATS_TEST_TMPDIR/output"
