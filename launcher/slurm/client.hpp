@@ -148,8 +148,8 @@ class Client {
     // have begun. slurmctld looks at no other user's jobs for this.
     [[nodiscard]] base::Result<std::set<std::string>> queued_jobs_of_caller() const;
 
-    // Calls scontrol requeue, which also works for a job that has just ended.
-    // Nor is it an error if the job is queued again already.
+    // Calls scontrol requeue, which also works for a job that has just ended. Succeeds, too, if the
+    // job is in the queue again already.
     [[nodiscard]] base::Result<void> requeue(const JobId& job) const;
 
     // Does the same, and keeps the job off the nodes as exclude_nodes() does. One scontrol does

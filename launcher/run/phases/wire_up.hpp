@@ -31,7 +31,8 @@ namespace batchai::run {
 // volumes in it.
 [[nodiscard]] std::chrono::seconds check_deadline(bool in_container);
 
-// Returns whether the server did not answer in time, which may be temporary.
+// Returns whether a PMIx server did not answer in time, or could not be connected to. Both may be
+// temporary.
 [[nodiscard]] bool worth_another_try(const base::Result<StepResult>& result);
 
 struct WireUpFault {

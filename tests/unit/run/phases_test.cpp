@@ -386,7 +386,7 @@ TEST_F(PhasesTest, AStepThatSlurmEndedForItsMemoryNamesTheNode) {
     EXPECT_THAT(record_.failure->first_error_line, HasSubstr("exceeded memory limit (2 > 1)"));
 }
 
-TEST_F(PhasesTest, TheWireUpCheckIsMadeAgainOnlyWhenPmixDidNotAnswer) {
+TEST_F(PhasesTest, TheWireUpCheckIsMadeAgainOnlyWhenPmixDidNotAnswerOrConnect) {
     const std::string silent = "srun: error: n1.invalid: task 0: Exited with exit code 75\n";
     steps_.answer(75, silent);
     steps_.answer(75, silent);
