@@ -42,8 +42,10 @@ shared_memory_is_clean() {
 
 # Breaks when tasks that do not find each other each train alone, or are refused without the remedy.
 @test "tasks started without PMIx are refused and told how to start" {
-    local way
-    for way in "" --mpi=none; do
+    local way ways=("" --mpi=none)
+    # Where PMIx is the default, only who asks for none has none.
+    if site_has pmix; then ways=(--mpi=none); fi
+    for way in "${ways[@]}"; do
         # shellcheck disable=SC2086
         run step --ntasks=2 $way "$share/endings" cycles 11
         echo "$output"
