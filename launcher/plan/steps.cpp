@@ -70,7 +70,9 @@ struct StepMaker {
     Planning& planning;
 
     std::optional<Step> operator()(const job::HorovodSettings& settings) const {
-        return python_ranks(settings);
+        Step step = python_ranks(settings);
+        step.tells_bad_wiring = true;
+        return step;
     }
     std::optional<Step> operator()(const job::ChainerSettings& settings) const {
         return python_ranks(settings);
@@ -80,7 +82,9 @@ struct StepMaker {
     }
     std::optional<Step> operator()(const job::PyTorchSettings& settings) const {
         const bool mpi = settings.communication_backend == job::CommunicationBackend::mpi;
-        return python_ranks(settings, mpi ? together : each_rank);
+        Step step = python_ranks(settings, mpi ? together : each_rank);
+        step.tells_bad_wiring = !mpi;
+        return step;
     }
 
     std::optional<Step> operator()(const job::CntkSettings& settings) const {

@@ -42,6 +42,8 @@ struct Step {
     // the number of the process (one file per rank).
     std::string stdout_name;
     std::string stderr_name;
+    // What the ranks are written with says itself if they do not find each other.
+    bool tells_bad_wiring = false;
 
     bool operator==(const Step&) const = default;
 
@@ -52,7 +54,8 @@ struct Step {
                           field("processesPerNode", &Step::processes_per_node).within(1),
                           field("pmix", &Step::pmix),
                           field("stdoutName", &Step::stdout_name),
-                          field("stderrName", &Step::stderr_name)};
+                          field("stderrName", &Step::stderr_name),
+                          field("tellsBadWiring", &Step::tells_bad_wiring).or_missing()};
     }
 };
 

@@ -194,6 +194,15 @@ Checked check(Context& context, const plan::Step& ranks, bool in_container) {
 
 }  // namespace
 
+bool WireUp::wanted(const Context& context) {
+    const plan::Step* const ranks = context.main_step();
+    if (ranks == nullptr || !ranks->pmix) return false;
+    // With any other word of the site, each rank may take itself for the only one.
+    const std::string mpi = context.mpi();
+    const bool is_known = mpi == "pmi2" || mpi.starts_with("pmix");
+    return !ranks->tells_bad_wiring || !is_known || context.plan.container.has_value();
+}
+
 PhaseEnd WireUp::run(Context& context) {
     const plan::Step ranks = context.main_step_here();
     expect_node_failures(context);

@@ -6,8 +6,8 @@ batch script: its scheduler looks about once a second, so that this wait is up t
 chance.
 
 Arguments: the number of nodes and of rounds. Prints one JSON object a round, {"plain": seconds,
-"ours": seconds}: `sbatch` of a script with `srun --mpi=pmix`, and `batchai job create`, of the same
-command on the same hosts.
+"horovod": seconds, "mpi": seconds}: `sbatch` of a script with `srun --mpi=pmix`, and `batchai job
+create` with horovodSettings and with customMpiSettings, of the same command on the same hosts.
 """
 
 from __future__ import annotations
@@ -83,16 +83,24 @@ def plain(directory: Path, nodes: int, number: int) -> float:
     return submitted - begin + since_batch_start(output)
 
 
-def ours(directory: Path, nodes: int, number: int) -> float:
-    """Submit a job file that runs the same command; return the same."""
-    name = f"launch-{os.getpid()}-{number}"
-    job = {
-        "properties": {
-            "nodeCount": nodes,
-            "customMpiSettings": {"commandLine": COMMAND},
-            "stdOutErrPathPrefix": str(directory),
-        }
-    }
+def horovod(directory: Path, nodes: int, number: int) -> float:
+    """Submit a job of Horovod that runs the same command; return the same."""
+    script = directory / "rank.sh"
+    script.write_text(COMMAND + "\n")
+    settings = {"pythonScriptFilePath": str(script), "pythonInterpreterPath": "/bin/bash"}
+    return ours(directory, nodes, f"horovod-{number}", {"horovodSettings": settings})
+
+
+def mpi(directory: Path, nodes: int, number: int) -> float:
+    """Submit an MPI job that runs the same command; return the same."""
+    return ours(directory, nodes, f"mpi-{number}", {"customMpiSettings": {"commandLine": COMMAND}})
+
+
+def ours(directory: Path, nodes: int, name: str, toolkit: dict[str, object]) -> float:
+    """Submit a job file with this toolkit; return the seconds of that and until rank 0 printed."""
+    name = f"launch-{os.getpid()}-{name}"
+    properties = {"nodeCount": nodes, "stdOutErrPathPrefix": str(directory), **toolkit}
+    job = {"properties": properties}
     path = directory / "job.json"
     path.write_text(json.dumps(job))
     begin = time.time()
@@ -109,9 +117,9 @@ def ours(directory: Path, nodes: int, number: int) -> float:
 
 
 def main() -> None:
-    """Take turns, each kind as often the first as the second."""
+    """Take turns, in one order and in the other."""
     nodes, rounds = int(sys.argv[1]), int(sys.argv[2])
-    kinds = [("plain", plain), ("ours", ours)]
+    kinds = [("plain", plain), ("horovod", horovod), ("mpi", mpi)]
     with tempfile.TemporaryDirectory(dir=Path.home(), prefix="launch.") as name:
         directory = Path(name)
         # Round 0 warms the caches.

@@ -144,7 +144,8 @@ TEST(PlanJson, NamesEachKeyThatIsMissingWrongOrUnknown) {
             object.erase(key);
             // A plan of 0.1.0 has none of these.
             const bool newer = prefix + key == "watch" || key == "spareNodes" ||
-                               key == "inAllocation" || key == "noteFailedNodes";
+                               key == "inAllocation" || key == "noteFailedNodes" ||
+                               key == "tellsBadWiring";
             const std::string missing =
                 newer ? "(accepted)" : fmt::format("\"{}{}\" is missing", prefix, key);
             EXPECT_NE(refusal(document).find(missing), std::string::npos) << refusal(document);

@@ -85,6 +85,15 @@ TEST_F(ImagePhase, ComesBeforeAllSteps) {
     EXPECT_THAT(log(), HasSubstr("the image debian is there\n"));
 }
 
+// Breaks when nobody says that the image's own PMIx library does not fit.
+TEST_F(ImagePhase, IsFollowedByTheCheckOfTheWiringWhateverTheRanksTell) {
+    want_from_cache('a');
+    put_in_cache('a');
+    plan_.steps[0].tells_bad_wiring = true;
+    EXPECT_EQ(attempt(), 0);
+    EXPECT_THAT(phases(), ElementsAre("outputs 0", "image 0", "wire-up 0", "ranks 0"));
+}
+
 TEST_F(ImagePhase, AFileThatIsGoneEndsTheJob) {
     plan_.container->root = path("gone.sqsh");
     expect_no_image("gone.sqsh: cannot be read here");

@@ -438,6 +438,20 @@ TEST_F(PhasesTest, OneProcessHasNoWireUpCheck) {
     EXPECT_THAT(phases(), ElementsAre("outputs 0", "ranks 0"));
 }
 
+// Breaks when a job of Horovod waits for a step that it does not need, or when its ranks may each
+// take themselves for the only one.
+TEST_F(PhasesTest, RanksThatTellOfBadWiringHaveNoCheckUnlessTheSiteWiresNone) {
+    plan_.steps[0].tells_bad_wiring = true;
+    for (const char* mpi : {"pmix", "pmix_v4", "pmi2"}) {
+        plan_.mpi = mpi;
+        EXPECT_EQ(attempt(), 0);
+        EXPECT_THAT(phases(), ElementsAre("outputs 0", "ranks 0")) << mpi;
+    }
+    plan_.mpi = "none";
+    EXPECT_EQ(attempt(), 0);
+    EXPECT_THAT(phases(), ElementsAre("outputs 0", "wire-up 0", "ranks 0"));
+}
+
 TEST_F(PhasesTest, StepsThatCannotStartAreToldSo) {
     steps_.answers.emplace_back(
         [](const StepRequest&) { return base::fail("cannot be started", "srun"); });
