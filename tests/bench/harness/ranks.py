@@ -19,12 +19,17 @@ def on_this_host(ranks: int) -> str:
     return f"mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none -n {ranks}"
 
 
+def environment_without_ours() -> dict[str, str]:
+    """The environment of ranks that use a library of others."""
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    variables.pop("PYTHONPATH", None)
+    return variables
+
+
 def environment(build: Path) -> dict[str, str]:
     """The environment of ranks that use the library in a build directory."""
     return {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
+        **environment_without_ours(),
         "PYTHONPATH": str(SOURCE / "mpi_bridge/python"),
         "MPI_BRIDGE_LIBRARY": str(build.resolve() / "mpi_bridge/libmpi_bridge.so.0"),
     }
