@@ -126,7 +126,7 @@ bool RankRestarts::note_bad_nodes(const Ending& ending) {
     // At a restart, ranks that were killed may still hold a GPU.
     const bool of_gpu = failure.code == gpu_check_failed;
     const bool of_links = failure.code == link_check_failed && ending.of_node;
-    if (of_gpu && context_.place.restarts > 0 && suspects_.insert(failure.node).second) return true;
+    const bool is_doubtful = of_gpu && context_.place.restarts > 0;
     const bool named_by_retry = context_.plan.retry && context_.plan.retry->exclude_failed_nodes &&
                                 again_.may_run_again(ending);
     const bool of_dead_node = ending.by == record::EndedBy::node && ending.of_node;
@@ -135,12 +135,17 @@ bool RankRestarts::note_bad_nodes(const Ending& ending) {
     // Any other node may be used on if no spare one can take its place.
     const bool is_replaced = !context_.place.spares.empty() && (ending.of_node || named_by_retry);
     if (!of_gpu && !of_links && !of_dead_node && !of_slow_node && !is_replaced) return false;
+    bool suspects = false;
     for (const std::string& node : nodes_of(ending)) {
+        if (is_doubtful && suspects_.insert(node).second) {
+            suspects = true;
+            continue;
+        }
         // Without spare nodes, ranks that leave the first one have nothing to gain.
         if (node == hosts_.granted.front() && !has_spares()) continue;
         leave(node);
     }
-    return false;
+    return suspects;
 }
 
 void RankRestarts::leave(const std::string& node) {

@@ -44,6 +44,7 @@ bool tells_nodes_apart(NodeFaultKind kind, std::size_t bad, std::size_t nodes) {
     switch (kind) {
         case NodeFaultKind::start:
         case NodeFaultKind::mount:
+        case NodeFaultKind::gpus:
             return nodes == 1 || bad < nodes;
         case NodeFaultKind::hang:
         case NodeFaultKind::slow:

@@ -129,9 +129,8 @@ GpuVerdict verdict_on(const std::vector<NodeReport>& nodes) {
                             report->driver, driver));
         if (report->fault.empty()) continue;
         verdict.remarks.push_back(fmt::format("{}: {}", node, report->fault));
-        if (verdict.bad_node) continue;
-        verdict.bad_node = node;
-        verdict.fault = report->fault;
+        if (verdict.bad_nodes.empty()) verdict.fault = report->fault;
+        verdict.bad_nodes.push_back(node);
     }
     compare_speeds(nodes, &record::GpuReport::host, "copy from and to the host at",
                    verdict.remarks);
@@ -186,7 +185,7 @@ PhaseEnd GpuCheck::run(Context& context) {
         std::printf("batchai: notice: %s\n", remark.c_str());
     }
     std::fflush(stdout);
-    if (!verdict.bad_node) {
+    if (verdict.bad_nodes.empty()) {
         if (checked > 0)
             context.log.master(fmt::format(
                 "the GPUs of {} of {} nodes were checked and can be used", checked, nodes.size()));
@@ -194,14 +193,15 @@ PhaseEnd GpuCheck::run(Context& context) {
         return {};
     }
     constexpr const char* message = "The GPUs of a node cannot be used";
-    std::fprintf(stderr, "batchai: %s: %s: %s\n", message, verdict.bad_node->c_str(),
-                 verdict.fault.c_str());
+    const std::string first = verdict.bad_nodes.front();
+    std::fprintf(stderr, "batchai: %s: %s: %s\n", message, first.c_str(), verdict.fault.c_str());
     // At a restart, the ranks that were killed may still hold a GPU.
     return ends_with({.failure = {.code = gpu_check_failed,
                                   .message = message,
                                   .phase = std::string(name),
-                                  .node = std::move(*verdict.bad_node),
+                                  .node = first,
                                   .first_error_line = std::move(verdict.fault)},
+                      .more_bad_nodes = std::move(verdict.bad_nodes),
                       .may_start_again = true,
                       .of_node = true});
 }

@@ -30,9 +30,9 @@ struct NodeReport {
 };
 
 struct GpuVerdict {
-    // The first node that cannot be used, and why. The job ends if there is one.
-    std::optional<std::string> bad_node{};
-    std::string fault{};
+    // The nodes that cannot be used. The job ends, or leaves them, if there is one.
+    std::vector<std::string> bad_nodes{};
+    std::string fault{};                 // of the first one
     std::vector<std::string> remarks{};  // for the log: what else is unusual, each with its node
 };
 

@@ -57,13 +57,13 @@ class GpuCheckPhase : public PhasesTest {
 
 TEST(GpuVerdict, IsGoodForNodesThatAreAlike) {
     const GpuVerdict verdict = verdict_on({good("n1"), good("n2"), good("n3", "")});
-    EXPECT_FALSE(verdict.bad_node);
+    EXPECT_THAT(verdict.bad_nodes, IsEmpty());
     EXPECT_THAT(verdict.remarks, IsEmpty());
 }
 
 TEST(GpuVerdict, RemarksOnTheNodeWithAnotherDriverThanMost) {
     const GpuVerdict verdict = verdict_on({good("n1", "535.1"), good("n2"), good("n3")});
-    EXPECT_FALSE(verdict.bad_node);
+    EXPECT_THAT(verdict.bad_nodes, IsEmpty());
     EXPECT_THAT(verdict.remarks,
                 ElementsAre("n1: its NVIDIA driver is 535.1, that of the other nodes 550.54.15"));
     // Of two, nobody knows which one is right; the later one is named.
@@ -71,18 +71,18 @@ TEST(GpuVerdict, RemarksOnTheNodeWithAnotherDriverThanMost) {
                 ElementsAre("n2: its NVIDIA driver is 550.54.15, that of the other nodes 535.1"));
 }
 
-TEST(GpuVerdict, NamesTheFirstBadNodeAndRemarksOnTheRest) {
+TEST(GpuVerdict, NamesTheBadNodesAndRemarksOnTheRest) {
     NodeReport slow = good("n1");
     slow.report->slow = "GPU 1 copies 1 GB/s, the others 20";
     NodeReport missing{"n2", record::GpuReport{.fault = "CUDA sees 1", .gpus = "1"}};
     NodeReport broken{"n3", record::GpuReport{.fault = "GPU 0: no memory", .gpus = "2"}};
     const GpuVerdict verdict = verdict_on({slow, missing, broken, {"n4", std::nullopt}});
-    EXPECT_EQ(verdict.bad_node, "n2");
+    EXPECT_THAT(verdict.bad_nodes, ElementsAre("n2", "n3"));
     EXPECT_EQ(verdict.fault, "CUDA sees 1");
     EXPECT_THAT(verdict.remarks,
                 ElementsAre("n1: GPU 1 copies 1 GB/s, the others 20", "n2: CUDA sees 1",
                             "n3: GPU 0: no memory", "the GPUs of n4 were not checked"));
-    EXPECT_FALSE(verdict_on({slow, {"n4", std::nullopt}}).bad_node);
+    EXPECT_THAT(verdict_on({slow, {"n4", std::nullopt}}).bad_nodes, IsEmpty());
 }
 
 TEST(GpuVerdict, RemarksOnTheNodeWhoseGpusAreSlow) {
@@ -130,7 +130,7 @@ TEST(GpuVerdict, DoesNotEndAJobForDirectCopiesOrNccl) {
     NodeReport wrong = good("n2");
     wrong.report->nccl = "wrong sums of an allreduce over NCCL on GPU 1";
     const GpuVerdict verdict = verdict_on({changes, wrong});
-    EXPECT_FALSE(verdict.bad_node);
+    EXPECT_THAT(verdict.bad_nodes, IsEmpty());
     EXPECT_THAT(verdict.remarks,
                 ElementsAre("n1: GPU 0 to GPU 1: what is copied directly arrives changed",
                             "n2: wrong sums of an allreduce over NCCL on GPU 1"));

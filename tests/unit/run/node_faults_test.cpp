@@ -68,6 +68,10 @@ TEST(NodeFaultsOfAnEnding, AreNotThoseOfAllNodes) {
     EXPECT_THAT(kinds_of(two, 3), ElementsAre(NodeFaultKind::mount, NodeFaultKind::mount));
     EXPECT_THAT(kinds_of(ending_on_n2(EndedBy::storage, true), 1),
                 ElementsAre(NodeFaultKind::mount));
+    Ending gpus = ending_on_n2(EndedBy::start, true, gpu_check_failed);
+    gpus.more_bad_nodes = {"n3"};
+    EXPECT_THAT(kinds_of(gpus, 2), IsEmpty());
+    EXPECT_THAT(kinds_of(gpus, 3), ElementsAre(NodeFaultKind::gpus, NodeFaultKind::gpus));
     EXPECT_THAT(kinds_of(ending_on_n2(EndedBy::hang, true), 1), IsEmpty());
     EXPECT_THAT(kinds_of(ending_on_n2(EndedBy::slow, true), 1), IsEmpty());
     EXPECT_THAT(kinds_of(ending_on_n2(EndedBy::health, true), 1),

@@ -169,6 +169,32 @@ TEST_F(SpareNodes, ThatFailTheirCheckAreLeftOutBeforeTheFirstRanks) {
     EXPECT_THAT(steps_.requests.back().environment, Not(Contains(HasSubstr("RESTART_COUNT="))));
 }
 
+// Breaks when each bad node costs a check of its own, or is no more than the first one's shadow.
+TEST_F(SpareNodes, TakeThePlaceOfAllNodesThatFailTheirCheckAtOnce) {
+    plan_.allocation.spare_nodes = 2;
+    granted_.nodes.emplace_back("n4.invalid");
+    view_->job.nodes.emplace_back("n4.invalid");
+    slurm::NodeStatus fourth = view_->nodes.back();
+    fourth.name = "n4.invalid";
+    view_->nodes.push_back(fourth);
+    plan_.allocation.options = {{"gres", "gpu:2", plan::Origin::vm_size}};
+    steps_.answers.emplace_back([this](const StepRequest&) {
+        for (const char* task : {"0", "1", "2", "3"})
+            append("job/attempts/1.gpus." + std::string(task) + ".json",
+                   std::string(R"({"schema": "mpi_bridge-gpus/v1", "fault": ")") +
+                       (*task == '1' || *task == '2' ? "no driver" : "") +
+                       R"(", "gpus": "2", "driver": "", "slow": "", "direct": "", "nccl": "",
+                       "host": "", "peers": "", "allreduce": "", "ncclUnchecked": ""})");
+        return StepResult{};
+    });
+    EXPECT_EQ(attempt(), 0);
+    EXPECT_THAT(phases(),
+                ElementsAre("outputs 0", "gpu-check 1", "gpu-check 0", "wire-up 0", "ranks 0"));
+    ASSERT_EQ(record_.warnings.size(), 1U);
+    EXPECT_THAT(record_.warnings[0], HasSubstr("goes on without n2.invalid, n3.invalid"));
+    EXPECT_THAT(nodes_of_starts(), ElementsAre("n1.invalid,n4.invalid"));
+}
+
 // Breaks when an idle node ends the job.
 TEST_F(SpareNodes, ThatCannotMountAreLeftOutOfThePreparation) {
     mount_remote_storage();
