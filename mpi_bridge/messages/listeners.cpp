@@ -91,29 +91,60 @@ Done Listeners::listen(Lock& lock, bool leads, const std::function<bool()>& stop
     return taken;
 }
 
+namespace {
+
+// Returns how many bytes an offer carries behind its note.
+std::size_t bytes_behind(const Note& note) {
+    const bool carries_more = note.kind == Note::Kind::offer_with_data && note.bytes > Note::room &&
+                              note.bytes <= Note::most_carried;
+    return carries_more ? note.bytes - Note::room : 0;
+}
+
+}  // namespace
+
+Outcome<bool> Listeners::take_posted(Deadline deadline) {
+    Done received = transport_->wait(*incoming_.request, deadline);
+    if (received || !Transport::still_posted(received.error())) incoming_.request.reset();
+    if (!received && received.error().status == MPIB_ERROR_TIMEOUT) return false;
+    TRY(std::move(received));
+    return true;
+}
+
 Done Listeners::take_note(Lock& lock, Deadline deadline) {
     lock.unlock();
     if (!incoming_.request) {
         const auto from = transport_->sender_of(notes_channel, note_tag.sequence);
         if (!from) return {};
         incoming_.from = *from;
+        incoming_.data.clear();
         incoming_.request = TRY(transport_->post_receive(
             *from, note_tag, std::as_writable_bytes(std::span(&incoming_.note, 1))));
     }
-    const auto look_up = Clock::now() + longest_wait_for_rest;
-    Done received =
-        transport_->wait(*incoming_.request, Deadline::at(std::min(deadline.when(), look_up)));
-    if (received || !Transport::still_posted(received.error())) incoming_.request.reset();
-    // The rest of the note is still to come.
-    if (!received && received.error().status == MPIB_ERROR_TIMEOUT) return {};
-    TRY(std::move(received));
+    const Note& note = incoming_.note;
+    const auto until =
+        Deadline::at(std::min(deadline.when(), Clock::now() + longest_wait_for_rest));
+    // If it has not come, the rest of the note is still to come, or of the data behind it.
+    if (!TRY(take_posted(until))) return {};
+    if (const std::size_t behind = bytes_behind(note); behind > 0 && incoming_.data.empty()) {
+        incoming_.data.resize(note.bytes);
+        std::copy(note.carried.begin(), note.carried.end(), incoming_.data.begin());
+        incoming_.request = TRY(transport_->post_receive(
+            incoming_.from, data_tag(note.serial), std::span(incoming_.data).subspan(Note::room)));
+        if (!TRY(take_posted(until))) return {};
+    }
     ++notes_taken_;
     if (incoming_.note.kind == Note::Kind::closed) {
         hearer_.closed(incoming_.from, static_cast<int>(incoming_.note.serial));
         return {};
     }
+    const auto inside = std::span(note.carried)
+                            .first(note.kind == Note::Kind::offer_with_data
+                                       ? std::min<std::size_t>(note.bytes, Note::room)
+                                       : 0);
     lock.lock();
-    return hearer_.hear(incoming_.from, incoming_.note);
+    return hearer_.hear(
+        incoming_.from, note,
+        incoming_.data.empty() ? inside : std::span<const std::byte>(incoming_.data));
 }
 
 bool Listeners::has_note() {

@@ -3,11 +3,14 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <thread>
+#include <vector>
 
 #include "core/deadline.hpp"
 #include "core/failure.hpp"
@@ -32,8 +35,9 @@ class Listeners {
     class Hearer {
       public:
         virtual ~Hearer() = default;
-        // A note about a message has come. Called with the lock.
-        [[nodiscard]] virtual Done hear(int from, const Note& note) = 0;
+        // A note about a message has come, with the data that it carries. Called with the lock.
+        [[nodiscard]] virtual Done hear(int from, const Note& note,
+                                        std::span<const std::byte> data) = 0;
         // A peer has closed a process set. Called without the lock.
         virtual void closed(int from, int process_set) = 0;
         // Looks for peers that have left. Called with the lock, by the own thread. Returns false if
@@ -79,6 +83,9 @@ class Listeners {
     // the receive, and with it this memory, until it is abandoned.
     struct Incoming {
         Note note;
+        // The data of an offer that carries more than the note has room for. Empty until the note
+        // itself is here.
+        std::vector<std::byte> data;
         int from = 0;
         std::optional<Request> request;  // posted, and not done
     };
@@ -90,6 +97,8 @@ class Listeners {
     [[nodiscard]] Done listen(Lock& lock, bool leads, const std::function<bool()>& stop,
                               Deadline deadline);
     [[nodiscard]] Done take_note(Lock& lock, Deadline deadline);
+    // Waits for what was posted last. Returns whether it has come.
+    [[nodiscard]] Outcome<bool> take_posted(Deadline deadline);
 
     void work();
     // Leaves the notes to threads that wait, as long as they keep waiting.

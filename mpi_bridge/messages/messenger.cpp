@@ -167,9 +167,9 @@ void Messenger::complete(Operation& operation, std::optional<Failure> failure) {
     listeners_.changed();
 }
 
-Done Messenger::hear(int from, const Note& note) {
+Done Messenger::hear(int from, const Note& note, std::span<const std::byte> data) {
     if (down_) return {};
-    TRY(protocol_.hear(from, note));
+    TRY(protocol_.hear(from, note, data));
     return carry_out();
 }
 

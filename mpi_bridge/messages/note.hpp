@@ -13,8 +13,9 @@ namespace mpi_bridge {
 
 // What the ranks tell each other about a message before its data moves: the sender offers it, and
 // the receiver accepts or refuses it. The offer of a short message can carry its data, so that
-// accepting it ends it; the sender withdraws such an offer when it gives the message up. A note
-// also says that its sender has closed a process set. The transport carries a note as it lies in
+// accepting it ends it; the sender withdraws such an offer when it gives the message up. What the
+// note has no room for follows directly behind it, with the tag of the message's data. A note also
+// says that its sender has closed a process set. The transport carries a note as it lies in
 // memory: all ranks have the same byte order, and whoever changes this struct raises the number in
 // transport/wire_version.hpp.
 struct Note {
@@ -32,10 +33,13 @@ struct Note {
     MessageAddress address;    // of an offer
     std::uint64_t bytes = 0;   // refuse: of the receive; otherwise of the message
     // All notes have one length, and to send so many bytes takes hardly longer than to send few.
-    static constexpr std::size_t most_carried = 1024;
-    std::array<std::byte, most_carried> carried{};  // the message, of an offer with data
+    static constexpr std::size_t room = 1024;
+    std::array<std::byte, room> carried{};  // the message or its beginning, of an offer with data
+
+    // The longest message whose data an offer carries.
+    static constexpr std::size_t most_carried = 32UL * 1024;
 };
-static_assert(sizeof(Note) == 40 + Note::most_carried,
+static_assert(sizeof(Note) == 40 + Note::room,
               "a note has no padding that would travel uninitialised");
 
 // Messages do not belong to a process set, so the two numbers tell notes from data.

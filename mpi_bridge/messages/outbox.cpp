@@ -8,43 +8,56 @@
 
 namespace mpi_bridge {
 
+namespace {
+
+// What stands for something on which nothing depends if it cannot be delivered.
+constexpr Note::Kind of_no_consequence = Note::Kind::refuse;
+
+}  // namespace
+
+Outbox::Sent& Outbox::add(int to, Note::Kind kind, std::uint32_t serial) {
+    Sent& sent = posted_.emplace_back();
+    sent.to = to;
+    sent.note.kind = kind;
+    sent.note.serial = serial;
+    return sent;
+}
+
 Done Outbox::send(const Protocol::SendNote& note) {
     TRY(reap());
-    Sent& sent = posted_.emplace_back();
-    sent.to = note.to;
-    sent.note.kind = note.kind;
-    sent.note.serial = note.serial;
+    Sent& sent = add(note.to, note.kind, note.serial);
     sent.note.address = note.address;
     sent.note.bytes = note.bytes;
-    std::copy(note.carried.begin(), note.carried.end(), sent.note.carried.begin());
-    return post(note_tag, sizeof sent.note);
+    const auto inside = note.carried.first(std::min(note.carried.size(), Note::room));
+    std::copy(inside.begin(), inside.end(), sent.note.carried.begin());
+    const auto behind = note.carried.subspan(inside.size());
+    const bool is_posted = TRY(post(note_tag, std::as_bytes(std::span(&sent.note, 1))));
+    if (!is_posted || behind.empty()) return {};
+    Sent& rest = add(note.to, of_no_consequence, note.serial);
+    rest.carried.assign(behind.begin(), behind.end());
+    TRY(post(data_tag(note.serial), rest.carried));
+    return {};
 }
 
 Done Outbox::send(const Protocol::SendNoData& answer) {
     TRY(reap());
-    Sent& sent = posted_.emplace_back();
-    sent.to = answer.to;
-    // Nothing depends on an answer that cannot be delivered, as on a refusal.
-    sent.note.kind = Note::Kind::refuse;
-    sent.note.serial = answer.serial;
-    return post(no_data_tag(answer.serial), 0);
+    (void)add(answer.to, of_no_consequence, answer.serial);
+    TRY(post(no_data_tag(answer.serial), {}));
+    return {};
 }
 
-Done Outbox::post(Tag tag, std::size_t bytes) {
+Outcome<bool> Outbox::post(Tag tag, std::span<const std::byte> bytes) {
     Sent& sent = posted_.back();
-    auto request = catching([&] {
-        return transport_->post_send(sent.to, tag,
-                                     std::as_bytes(std::span(&sent.note, 1)).first(bytes));
-    });
+    auto request = catching([&] { return transport_->post_send(sent.to, tag, bytes); });
     if (request) {
         sent.request = *request;
-        return {};
+        return true;
     }
     const Sent unsent = sent;
     posted_.pop_back();
     if (!says_left(request.error(), unsent.to)) return tl::unexpected(std::move(request).error());
     protocol_.undelivered(unsent.to, unsent.note.kind, unsent.note.serial);
-    return {};
+    return false;
 }
 
 Done Outbox::reap() {

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <list>
+#include <span>
+#include <vector>
 
 #include "core/failure.hpp"
 #include "messages/note.hpp"
@@ -30,13 +34,17 @@ class Outbox {
 
   private:
     struct Sent {
-        Note note;
+        Note note;                       // of what follows one: what it answers
+        std::vector<std::byte> carried;  // the data behind the note before this; else empty
         int to = 0;
         Request request = 0;
     };
 
-    // Posts the first bytes of the last note in `posted_`.
-    [[nodiscard]] Done post(Tag tag, std::size_t bytes);
+    // Adds a note to those that are sent, and returns it for what it has to say.
+    [[nodiscard]] Sent& add(int to, Note::Kind kind, std::uint32_t serial);
+    // Posts these bytes of the last one in `posted_`. Returns false, after the protocol was told,
+    // if its target has left.
+    [[nodiscard]] Outcome<bool> post(Tag tag, std::span<const std::byte> bytes);
 
     Transport* const transport_;
     Protocol& protocol_;

@@ -166,13 +166,13 @@ Failure Protocol::too_late(Id id, Seconds patience) const {
                                 patience.count(), message.receives ? "send" : "receive")};
 }
 
-Done Protocol::hear(int from, const Note& note) {
+Done Protocol::hear(int from, const Note& note, std::span<const std::byte> data) {
     switch (note.kind) {
         case Note::Kind::offer_with_data:
-            if (note.bytes > note.carried.size()) break;
+            if (note.bytes != data.size()) break;
             [[fallthrough]];
         case Note::Kind::offer:
-            hear_offer(from, note);
+            hear_offer(from, note, data);
             return {};
         case Note::Kind::withdraw:
             matching_.give_up(from, note.serial);
@@ -190,15 +190,13 @@ Done Protocol::hear(int from, const Note& note) {
                             from));
 }
 
-void Protocol::hear_offer(int from, const Note& note) {
+void Protocol::hear_offer(int from, const Note& note, std::span<const std::byte> data) {
     if (is_gone_(from)) return;
-    const bool with_data = note.kind == Note::Kind::offer_with_data;
-    const auto data = std::span(note.carried).first(with_data ? note.bytes : 0);
     const Matching::Offer offer{.from = from,
                                 .serial = note.serial,
                                 .address = note.address,
                                 .bytes = note.bytes,
-                                .with_data = with_data};
+                                .with_data = note.kind == Note::Kind::offer_with_data};
     if (const auto receive = matching_.hear(offer, data)) take(receive->id, offer, data);
 }
 

@@ -89,8 +89,9 @@ class Protocol {
     void give_up(Id id, Seconds patience);
     [[nodiscard]] Failure too_late(Id id, Seconds patience) const;
 
-    // A peer has sent a note. Fails if the note cannot be understood.
-    [[nodiscard]] Done hear(int from, const Note& note);
+    // A peer has sent a note, and with an offer perhaps its data. Fails if the note cannot be
+    // understood.
+    [[nodiscard]] Done hear(int from, const Note& note, std::span<const std::byte> data = {});
     // A note, or an answer without data, could not be delivered because its target has left.
     void undelivered(int to, Note::Kind kind, std::uint32_t serial);
 
@@ -136,7 +137,7 @@ class Protocol {
     [[nodiscard]] std::optional<Matching::Offer> match(Id id, const Message& receive);
     // A receive takes an offer. `data` is what the offer carries.
     void take(Id receive, const Matching::Offer& offer, std::span<const std::byte> data);
-    void hear_offer(int from, const Note& note);
+    void hear_offer(int from, const Note& note, std::span<const std::byte> data);
     void hear_answer(int from, const Note& note);
     [[nodiscard]] std::optional<Offered> take_offered(int to, std::uint32_t serial);
     void complete(Id id, std::optional<Failure> failure);

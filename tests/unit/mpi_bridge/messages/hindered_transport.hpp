@@ -30,7 +30,9 @@ class HinderedTransport final : public mpi_bridge::Transport {
 
     // While this is set, the last bytes of a note do not come.
     void hold_back_notes(bool held) { held_back_ = held; }
-    // Whether a thread has the beginning of a note.
+    // While this is set, nothing that has been posted for data comes.
+    void hold_back_data(bool held) { data_held_back_ = held; }
+    // Whether a thread has the beginning of a note, or waits for data.
     [[nodiscard]] bool has_half_a_note() const { return halves_ != 0; }
     // While this is set, the thread does not return from await_message(), as if it were stopped.
     void stop(std::thread::id thread) { stopped_ = thread; }
@@ -66,25 +68,28 @@ class HinderedTransport final : public mpi_bridge::Transport {
         auto request = real_.post_receive(from, tag, data);
         const std::lock_guard lock(mutex_);
         if (request) ++posted_[*request];
-        if (request && is_note(tag)) ++notes_[*request];
+        if (request) ++(is_note(tag) ? notes_ : data_)[*request];
         return request;
     }
     bool progress() override { return real_.progress(); }
 
     [[nodiscard]] mpi_bridge::Done wait(Request request, Deadline deadline) override {
         bool of_note = false;
+        bool of_data = false;
         {
             const std::lock_guard lock(mutex_);
             EXPECT_GT(posted_[request], 0) << "it was given back before";
             of_note = notes_[request] > 0;
+            of_data = data_[request] > 0;
         }
-        if (!of_note) return wait_for_real(request, deadline);
+        if (!of_note && !of_data) return wait_for_real(request, deadline);
+        const std::atomic<bool>& held = of_note ? held_back_ : data_held_back_;
         ++halves_;
-        while (held_back_ && !deadline.passed()) {
+        while (held && !deadline.passed()) {
             (void)real_.progress();
             pause();
         }
-        const bool held_back = held_back_;
+        const bool held_back = held;
         --halves_;
         if (held_back) return mpi_bridge::fail(MPIB_ERROR_TIMEOUT, "the rest does not come");
         return wait_for_real(request, deadline);
@@ -120,12 +125,15 @@ class HinderedTransport final : public mpi_bridge::Transport {
         if (!done && still_posted(done.error())) return done;
         const std::lock_guard lock(mutex_);
         --posted_[request];
-        if (int& count = notes_[request]; count != 0) --count;
+        for (auto* const counts : {&notes_, &data_}) {
+            if (int& count = (*counts)[request]; count != 0) --count;
+        }
         return done;
     }
 
     mpi_bridge::Transport& real_;
     std::atomic<bool> held_back_{false};
+    std::atomic<bool> data_held_back_{false};
     std::atomic<int> halves_{0};
     std::atomic<std::thread::id> stopped_{};
     std::atomic<bool> stopping_{false};
@@ -135,6 +143,7 @@ class HinderedTransport final : public mpi_bridge::Transport {
     // before this transport has taken note of its end.
     std::map<Request, int> posted_;
     std::map<Request, int> notes_;  // receives of notes
+    std::map<Request, int> data_;   // receives of data
     std::vector<Note::Kind> kinds_;
 };
 

@@ -30,7 +30,6 @@ void Network::act(int number, Rank& rank, const Protocol::SendNote& action) {
               .serial = action.serial,
               .address = action.address,
               .bytes = action.bytes};
-    std::copy(action.carried.begin(), action.carried.end(), note.carried.begin());
     std::size_t& carried = rank.carried[action.to];
     if (action.kind == Note::Kind::offer || action.kind == Note::Kind::offer_with_data) {
         const std::size_t room = Protocol::most_carried_to_a_rank - carried;
@@ -46,7 +45,8 @@ void Network::act(int number, Rank& rank, const Protocol::SendNote& action) {
     if (rank.gone.contains(action.to)) {
         undelivered(number, action.to, note);
     } else {
-        notes_[{number, action.to}].push_back(note);
+        notes_[{number, action.to}].push_back(
+            {note, {action.carried.begin(), action.carried.end()}});
     }
 }
 
@@ -119,17 +119,18 @@ void Network::forget_unanswered(int from, int to) {
 
 void Network::deliver(int from, int to) {
     auto& queue = notes_[{from, to}];
-    const Note note = queue.front();
+    const auto [note, data] = queue.front();
     queue.pop_front();
     if (note.kind == Note::Kind::accept || note.kind == Note::Kind::refuse)
         answered(to, from, note.serial);
     if (note.kind == Note::Kind::withdraw) offers_.at({from, to, note.serial})->withdrawn = true;
-    if (const Done heard = world_.at(to).protocol.hear(from, note); !heard)
+    if (const Done heard = world_.at(to).protocol.hear(from, note, data); !heard)
         world_.fault(heard.error().text);
 }
 
 void Network::undelivered(int from, int to, const Note& note) {
-    answered(from, to, note.serial);
+    // An answer has the number of the other rank's message.
+    if (note.kind == Note::Kind::offer_with_data) answered(from, to, note.serial);
     world_.at(from).protocol.undelivered(to, note.kind, note.serial);
     const auto offer = offers_.find({from, to, note.serial});
     if (note.kind == Note::Kind::offer || note.kind == Note::Kind::offer_with_data)
@@ -168,7 +169,7 @@ void Network::notice(int number, int peer) {
     Rank& rank = world_.at(number);
     rank.gone.insert(peer);
     const auto lost = std::exchange(notes_[{number, peer}], {});
-    for (const Note& note : lost)
+    for (const auto& [note, data] : lost)
         undelivered(number, peer, note);
     std::erase_if(transfers_, [&](const auto& each) {
         return std::get<0>(each.first) == number && std::get<1>(each.first) == peer;

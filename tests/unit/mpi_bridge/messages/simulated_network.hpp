@@ -65,7 +65,12 @@ class Network {
     void end_of_data(const Posted& posted, Protocol::Moved how);
 
     World& world_;
-    std::map<std::pair<int, int>, std::deque<Note>> notes_;  // by sender and receiver
+    // A note, and the data that it carries.
+    struct Letter {
+        Note note;
+        Bytes data;
+    };
+    std::map<std::pair<int, int>, std::deque<Letter>> notes_;  // by sender and receiver
     std::map<Key, Posted*> offers_;
     std::map<Key, Transfer> transfers_;
     std::map<Key, std::size_t> unanswered_;  // bytes of the offers with data
