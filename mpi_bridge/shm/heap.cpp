@@ -156,13 +156,13 @@ SharedHeap::Ticket SharedHeap::ticket() const {
 
 // Unmaps another process's heap when nobody uses it any more.
 struct PeerHeap::Mapping {
-    std::byte* base;
-    std::uint64_t bytes;
+    std::byte* start;
+    std::uint64_t length;
 
-    Mapping(std::byte* base, std::uint64_t bytes) : base(base), bytes(bytes) {}
+    Mapping(std::byte* base, std::uint64_t bytes) : start(base), length(bytes) {}
     Mapping(const Mapping&) = delete;
     Mapping& operator=(const Mapping&) = delete;
-    ~Mapping() { ::munmap(base, bytes); }
+    ~Mapping() { ::munmap(start, length); }
 };
 
 Outcome<PeerHeap> PeerHeap::map(const SharedHeap::Ticket& ticket) {
@@ -186,6 +186,6 @@ Outcome<PeerHeap> PeerHeap::map(const SharedHeap::Ticket& ticket) {
 }
 
 PeerHeap::PeerHeap(std::shared_ptr<const Mapping> mapping)
-    : base_(mapping->base), mapping_(std::move(mapping)) {}
+    : base_(mapping->start), mapping_(std::move(mapping)) {}
 
 }  // namespace mpi_bridge
