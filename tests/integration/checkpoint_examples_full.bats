@@ -97,7 +97,7 @@ runs_through() {
     # The loss of a node: as much. It comes back once the job has left it: Slurm would take the steps
     # of its next attempt for those that were lost.
     node=$(as_user scontrol show hostnames "$(nodes_of "$name")" | tail -n 1)
-    as_root_on "$node" bash -c 'kill -9 $(cat /run/slurm/slurmd.pid)'
+    kill_slurmd "$node"
     wait_until 90 waits "$name"
     goes_on_as "$name" 5
     logs "$name" 5

@@ -155,7 +155,7 @@ ended_by() {
     wait_until 60 ranks_run bereft
     local node
     node=$(as_user scontrol show hostnames "$(nodes_of bereft)" | tail -n 1)
-    as_root_on "$node" bash -c 'kill -9 $(cat /run/slurm/slurmd.pid)'
+    kill_slurmd "$node"
     wait_until 60 waits bereft
     as_root_on "$node" bash -c 'pkill -KILL slurmstepd; pkill -KILL -u alice; true'
     start_slurmd "$node"

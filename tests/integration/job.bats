@@ -89,7 +89,9 @@ seen_by() { directory_of "$1" outputs/seen; }
 
 # Breaks when a variable is missing on some rank, or has another value there.
 @test "every rank on every node has all variables of Batch AI" {
-    local seen own name rank
+    local seen own name node rank hosts first
+    hosts=$(for node in h1 h2 h3 h4; do address_of "$node"; done | paste -sd ,)
+    first=${hosts%%,*}
     seen=$(seen_by good)
     for name in AZ_BATCHAI_{MOUNT_ROOT,JOB_MOUNT_ROOT,JOB_TEMP,JOB_TEMP_DIR,SHARED_JOB_TEMP} \
         AZ_BATCHAI_{STDOUTERR_DIR,MPI_HOST_FILE,INPUT_DATA,OUTPUT_SEEN,JOB_NAME}; do
@@ -103,8 +105,8 @@ seen_by() { directory_of "$1" outputs/seen; }
         own=$(as_user cat "$seen/rank-$rank")
         [[ $own == *"AZ_BATCH_NODE_ID=h$((rank / 2 + 1))"* ]]
         [[ $own == *"AZ_BATCHAI_NUM_GPUS=0"* && $own == *"COLOUR=blue of good"* ]]
-        [[ $own == *"AZ_BATCH_HOST_LIST=10.77.0.1,10.77.0.2,10.77.0.3,10.77.0.4"* ]]
-        [[ $own =~ AZ_BATCH_MASTER_NODE=10\.77\.0\.1:[0-9]+ ]]
+        [[ $own == *"AZ_BATCH_HOST_LIST=$hosts"$'\n'* ]]
+        [[ $own =~ AZ_BATCH_MASTER_NODE="$first":[0-9]+ ]]
         [[ $own =~ AZ_BATCHAI_OUTPUT_SEEN=/tmp/[^[:space:]]*/mounts/share/[^[:space:]]*/outputs/seen ]]
     done
 }
@@ -262,7 +264,7 @@ mpi_bridge.barrier()
     lines_are 9 "$output"
     [[ ${lines[0]} == "master is h1" ]]
     for number in 1 2 3 4; do
-        [[ ${lines[number]} == "10.77.0.$number slots=1 max_slots=1" ]]
+        [[ ${lines[number]} == "$(address_of "h$number") slots=1 max_slots=1" ]]
         [[ $output == *$'\n'"h$number"* ]]
     done
 }

@@ -9,7 +9,7 @@ as_user() { timeout --foreground --kill-after=10 180 "$(program_of_exec)" -- "$@
 # as_bob CMD…: the same as bob, who plays the attacks.
 as_bob() { timeout --foreground --kill-after=10 180 "$(program_of_exec)" --user bob -- "$@"; }
 
-# as_root_on HOST CMD…, as_user_on HOST CMD…: login, or h1 … h4.
+# as_root_on HOST CMD…, as_user_on HOST CMD…: login, or the host of the node h1 … h4.
 as_root_on() { "$(program_of_exec)" --user root --host "$1" -- "${@:2}"; }
 as_user_on() { "$(program_of_exec)" --host "$1" -- "${@:2}"; }
 
@@ -87,7 +87,21 @@ slurmd_pattern() { echo 'slurmd(-wlm)?'; }
 # slurmd_log HOST: where its slurmd writes.
 slurmd_log() { echo "${MINICLUSTER_HOME:-/var/lib/minicluster}/$MINICLUSTER_NAME/log/$1-slurmd.log"; }
 
-# start_slurmd HOST: starts the slurmd of a host again, with the same log.
+# kill_slurmd NODE: ends its slurmd, and nothing else.
+kill_slurmd() {
+    local file=/run/slurm/slurmd.pid
+    if site_has slurmds; then file=/run/slurm/slurmd-$1.pid; fi
+    # shellcheck disable=SC2016 # for the shell on that host
+    as_root_on "$1" bash -c 'pid=$(cat "$1"); kill -KILL "$pid"; while kill -0 "$pid" 2> /dev/null; do sleep 0.1; done' \
+        kill "$file"
+}
+
+# address_of NODE: that of its host.
+address_of() {
+    as_user bash -c 'getent hosts "$(scontrol show node "$1" | grep -oP "NodeAddr=\K\S+")"' address "$1" | cut -d ' ' -f 1
+}
+
+# start_slurmd NODE: starts the slurmd of a node again, with the same log.
 start_slurmd() { "$MINICLUSTER" start --host "$1" 3>&- 4>&-; }
 
 # host_dies HOST: what a crash ends, and what the next boot does not find. A crash ends all at the same
@@ -127,9 +141,7 @@ restart_slurmds() {
     local host
     wait_until 60 nothing_completes
     for host in h1 h2 h3 h4; do
-        # shellcheck disable=SC2016 # for the shell on that host
-        as_root_on "$host" sh -c 'pkill -KILL -x "$1"; while pgrep -x "$1" > /dev/null; do sleep 0.1; done' \
-            kill "$(slurmd_pattern)"
+        kill_slurmd "$host"
         start_slurmd "$host"
     done
     wait_until 60 nodes_idle 4

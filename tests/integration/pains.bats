@@ -107,7 +107,8 @@ nothing_is_left_on() { prints_nothing container_processes_on "$1" && prints_noth
         > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
     running=$!
     wait_until 60 as_root_on h1 test -e /tmp/pains-began
-    as_root_on h1 bash -c 'kill -9 $(cat /run/slurm/slurmd.pid); rm /tmp/pains-began'
+    as_root_on h1 rm /tmp/pains-began
+    kill_slurmd h1
     start_slurmd h1
     as_user touch "$home/restarted"
     wait "$running"

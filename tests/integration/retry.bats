@@ -119,7 +119,7 @@ teardown_file() {
     local node id
     id=$(slurm_id bereft)
     node=$(as_user scontrol show hostnames "$(nodes_of bereft)" | tail -n 1)
-    as_root_on "$node" bash -c 'kill -9 $(cat /run/slurm/slurmd.pid)'
+    kill_slurmd "$node"
     wait_until 90 waits_again bereft
     as_root_on "$node" bash -c 'pkill -KILL slurmstepd; pkill -KILL -u alice; true'
     start_slurmd "$node"

@@ -14,7 +14,7 @@ setup_file() {
 # What a test has mounted over the records.
 teardown() {
     local host
-    for host in h1 h2; do
+    for host in h1 h3; do
         as_root_on "$host" sh -c '! mountpoint -q "$1" || umount -l "$1"' umount "$HOME_DIR/records"
     done
 }
@@ -29,10 +29,10 @@ teardown_file() {
 # batchai WORDS…: the suite's own site.
 batchai() { batchai_with "BATCHAI_SITE=$HOME_DIR/site.lua" "$@"; }
 
-# submit NAME COMMAND [KEYS]: a job of two ranks on h1 and h2, whose logs are not among its records.
+# submit NAME COMMAND [KEYS]: a job of two ranks on h1 and h3, whose logs are not among its records.
 submit() {
     jq -n --arg command "$2" --argjson more "{${3:-}}" --arg home "$HOME_DIR" '{properties: ({
-        nodeCount: 2, stdOutErrPathPrefix: ($home + "/logs"), slurm: {nodelist: "h1,h2"},
+        nodeCount: 2, stdOutErrPathPrefix: ($home + "/logs"), slurm: {nodelist: "h1,h3"},
         customMpiSettings: {processCount: 2, commandLine: $command}} + $more)}' | write_home "$1.json"
     create "$1"
 }
@@ -53,33 +53,33 @@ did_not_start() {
 # Breaks when srun's 0 is believed after it has started no rank: the job would be a success.
 @test "ranks whose output files cannot be made have not succeeded" {
     # Once the preparation has started on both nodes.
-    submit none "touch $HOME_DIR/ran" "\"jobPreparation\": {\"commandLine\": \"cd $HOME_DIR && touch prepares-\$AZ_BATCH_NODE_ID; until test -e prepares-h1 -a -e prepares-h2; do sleep 0.1; done; chmod 500 $(attempts_of none)\"}"
+    submit none "touch $HOME_DIR/ran" "\"jobPreparation\": {\"commandLine\": \"cd $HOME_DIR && touch prepares-\$AZ_BATCH_NODE_ID; until test -e prepares-h1 -a -e prepares-h3; do sleep 0.1; done; chmod 500 $(attempts_of none)\"}"
     batchai job wait --name none || true
     # The rank of the node that fails first.
     local rank
     rank=$(failure_of none | jq -er '.FirstErrorLine | capture("^rank (?<rank>[01]) on ").rank')
-    did_not_start none "rank $rank on h$((rank + 1)) did not start: its output file cannot be made: $(attempts_of none)/1.stderr-$rank.txt: Permission denied"
+    did_not_start none "rank $rank on h$((2 * rank + 1)) did not start: its output file cannot be made: $(attempts_of none)/1.stderr-$rank.txt: Permission denied"
     run ! as_user test -e "$HOME_DIR/ran"
 }
 
 # Breaks when a rank that was not started is not missed, or the others wait for it.
 @test "a rank that one node could not start is named, and the others are ended" {
     submit one "touch $HOME_DIR/ran-\$OMPI_COMM_WORLD_RANK; sleep 600" \
-        "\"jobPreparation\": {\"commandLine\": \"test \$AZ_BATCH_NODE_ID != h2 || touch $HOME_DIR/prepared; while ! test -e $HOME_DIR/go; do sleep 0.2; done\"}"
+        "\"jobPreparation\": {\"commandLine\": \"test \$AZ_BATCH_NODE_ID != h3 || touch $HOME_DIR/prepared; while ! test -e $HOME_DIR/go; do sleep 0.2; done\"}"
     wait_until 60 as_user test -e "$HOME_DIR/prepared"
-    as_root_on h2 sh -c 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"' ro "$HOME_DIR/records"
+    as_root_on h3 sh -c 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"' ro "$HOME_DIR/records"
     as_user touch "$HOME_DIR/go"
-    did_not_start one "rank 1 on h2 did not start: its output file cannot be made: "
-    as_root_on h2 umount "$HOME_DIR/records"
-    [[ $(failure_of one | jq -r '.Node + .Rank') == h21 ]]
+    did_not_start one "rank 1 on h3 did not start: its output file cannot be made: "
+    as_root_on h3 umount "$HOME_DIR/records"
+    [[ $(failure_of one | jq -r '.Node + .Rank') == h31 ]]
 }
 
 # Breaks when the preparation of a node that could not be started counts as done.
 @test "a preparation that one node could not start is named" {
     as_user mkdir -p "$HOME_DIR/records"
-    as_root_on h2 sh -c 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"' ro "$HOME_DIR/records"
+    as_root_on h3 sh -c 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"' ro "$HOME_DIR/records"
     submit unprepared true '"jobPreparation": {"commandLine": "true"}'
-    did_not_start unprepared "the preparation on h2 did not start: its output file cannot be made: "
+    did_not_start unprepared "the preparation on h3 did not start: its output file cannot be made: "
 }
 
 # on_small_disk SIZE: the records of the user's commands on h1 are on a disk of that size of its own.

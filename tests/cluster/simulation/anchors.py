@@ -50,6 +50,7 @@ def anchor_of(name: str, host: str) -> tuple[Cluster, int]:
     cluster = layout.load(name)
     if cluster is None:
         raise ClusterError(f"cluster {name} is down", hint=f"minicluster up --name {name}")
+    host = cluster.host_of(host)
     if host not in cluster.hosts:
         raise ClusterError(
             f"cluster {name} has no host {host}", hint=f"its hosts: {' '.join(cluster.hosts)}"

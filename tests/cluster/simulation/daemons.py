@@ -20,7 +20,7 @@ def expected_on(cluster: Cluster, name: str) -> list[str]:
     controller = ["slurmctld"] if name in cluster.controllers else []
     if name == LOGIN:
         return ["munged", "mariadbd", "slurmdbd", *controller]
-    return ["munged", "slurmd", *controller]
+    return ["munged", *["slurmd"] * len(cluster.nodes_on(name)), *controller]
 
 
 def _socket_answers(anchor: int, path: str) -> bool:
@@ -87,14 +87,20 @@ def _start_service(cluster: Cluster, anchor: int, argv: list[str], port: int) ->
 def start_slurmd(
     cluster: Cluster, anchors: dict[str, int], name: str, booted: bool = False
 ) -> None:
-    """Starts slurmd. It tells Slurm that the host has booted, if so: all hosts share one kernel."""
+    """Starts the slurmd of a node.
+
+    It tells Slurm that the host has booted, if so: all hosts share one kernel.
+    """
     argv = ["slurmd", "-D", *(["-b"] if booted else [])]
-    if cluster.is_configless(name):
+    if cluster.has("slurmds"):
+        argv += ["-N", name]
+    if cluster.is_configless(cluster.host_of(name)):
         servers = [f"{each}:{slurm_config.SLURMCTLD_PORT}" for each in cluster.controllers]
         argv += ["--conf-server", ",".join(servers)]
     files = 1024 if cluster.has("nofile") else 0
     variables = control_group.environment_of_slurmd(cluster)
-    host.spawn(anchors[name], argv, cluster.log(name, "slurmd"), files, variables)
+    anchor = anchors[cluster.host_of(name)]
+    host.spawn(anchor, argv, cluster.log(name, "slurmd"), files, variables)
 
 
 def all_idle(cluster: Cluster, login: int) -> bool:
@@ -144,7 +150,7 @@ def start_all(cluster: Cluster, anchors: dict[str, int]) -> None:
     _start_service(cluster, login, ["slurmctld", "-D"], slurm_config.SLURMCTLD_PORT)
     for name in cluster.controllers[1:]:
         host.spawn(anchors[name], ["slurmctld", "-D"], cluster.log(name, "slurmctld"))
-    for name in cluster.compute_hosts:
+    for name in cluster.compute_nodes:
         start_slurmd(cluster, anchors, name)
     progress("slurmdbd and slurmctld answer; waiting for the nodes")
     _add_accounts(cluster, login)

@@ -51,6 +51,17 @@ static void find_directory(char* directory, size_t size) {
     if (slash != NULL) *slash = '\0';
 }
 
+/* Where the node runs, if it is one: `minicluster up` leaves links from nodes to hosts. */
+static void find_host(const char* directory, const char* node, char* host, size_t size) {
+    char path[PATH_MAX + NAME_MAX];
+    snprintf(path, sizeof path, "%s/host-of-%s", directory, node);
+    const ssize_t length = readlink(path, host, size - 1);
+    if (length < 0)
+        snprintf(host, size, "%s", node);
+    else
+        host[length] = '\0';
+}
+
 /* The process that holds the host: anchors.py says what its command line looks like. 0: none. */
 static pid_t find_anchor(const char* directory, const char* host) {
     char wanted[2 * PATH_MAX];
@@ -184,7 +195,9 @@ int main(int argc, char** argv) {
     char cluster[PATH_MAX];
     find_directory(cluster, sizeof cluster);
     const char* const name = strrchr(cluster, '/') + 1;
-    const pid_t anchor = find_anchor(cluster, host);
+    char host_name[NAME_MAX];
+    find_host(cluster, host, host_name, sizeof host_name);
+    const pid_t anchor = find_anchor(cluster, host_name);
     if (anchor == 0) fail(NULL, "host %s of cluster %s does not run", host, name);
     char prefix[PATH_MAX];
     read_prefix(cluster, prefix, sizeof prefix);

@@ -19,6 +19,8 @@ CPUS_PER_NODE = 4
 # With files, Slurm knows which of the widgets a job has.
 WIDGET_FILES = ("/run/minicluster/widget0", "/run/minicluster/widget1")
 _MOST_NODES = 64
+# With the trait `slurmds`.
+_NODES_PER_HOST = 2
 _MOST_GPUS = 4
 
 
@@ -54,7 +56,7 @@ class Cluster(NamedTuple):
         return min(count, have) if self.has("affinity") else count
 
     def hostname(self, host: str) -> str:
-        """What the host calls itself; Slurm and minicluster call it `host`."""
+        """What the host calls itself; minicluster calls it `host`, and Slurm the node there."""
         return f"node-{host}" if self.has("hostnames") and host != LOGIN else host
 
     @property
@@ -111,8 +113,24 @@ class Cluster(NamedTuple):
         return self.has("configless") and host not in self.controllers
 
     @property
-    def compute_hosts(self) -> list[str]:
+    def compute_nodes(self) -> list[str]:
+        """What Slurm calls them."""
         return [f"h{number}" for number in range(1, self.nodes + 1)]
+
+    def host_of(self, node: str) -> str:
+        """The host where the slurmd of this node runs, which has the name of its first node."""
+        if not self.has("slurmds") or node not in self.compute_nodes:
+            return node
+        number = int(node[1:])
+        return f"h{number - (number - 1) % _NODES_PER_HOST}"
+
+    def nodes_on(self, host: str) -> list[str]:
+        """The nodes whose slurmds run there."""
+        return [node for node in self.compute_nodes if self.host_of(node) == host]
+
+    @property
+    def compute_hosts(self) -> list[str]:
+        return list(dict.fromkeys(map(self.host_of, self.compute_nodes)))
 
     @property
     def hosts(self) -> list[str]:

@@ -7,6 +7,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -103,12 +104,10 @@ def faults(cluster: Cluster) -> list[str]:
         if name not in anchors or power.is_off(cluster, name):
             continue
         # A Slurm that has read its files anew may go by the name of Debian's file, slurmd-wlm.
-        running = {name.removesuffix("-wlm") for name in host.members(anchors[name]).values()}
-        missing += [
-            f"{daemon} on {name} does not run"
-            for daemon in daemons.expected_on(cluster, name)
-            if daemon not in running
-        ]
+        programs = host.members(anchors[name]).values()
+        running = Counter(each.removesuffix("-wlm") for each in programs)
+        expected = Counter(daemons.expected_on(cluster, name))
+        missing += [f"{daemon} on {name} does not run" for daemon in expected - running]
     return missing
 
 
@@ -150,6 +149,8 @@ def _make_enter(cluster: Cluster) -> None:
     else:
         compile_enter(cluster.enter)
     (cluster.directory / "prefix").write_text(f"{cluster.prefix or ''}\n")
+    for node in cluster.compute_nodes:
+        (cluster.directory / f"host-of-{node}").symlink_to(cluster.host_of(node))
 
 
 def compile_enter(target: Path) -> None:
@@ -238,6 +239,8 @@ def status(name: str) -> int:
     for each in cluster.hosts:
         anchor = anchors.get(each)
         running = sorted(set(host.members(anchor).values())) if anchor else []
+        if cluster.has("slurmds") and each != LOGIN:
+            running.append(f"(nodes {' '.join(cluster.nodes_on(each))})")
         if power.is_off(cluster, each):
             running.append("(switched off)")
         print(
@@ -252,9 +255,9 @@ def status(name: str) -> int:
 
 
 def start_slurmd(name: str, wanted: str) -> None:
-    """Starts the slurmd of a host as `up` did."""
+    """Starts the slurmd of a node as `up` did."""
     cluster, anchor = anchor_of(name, wanted)
-    daemons.start_slurmd(cluster, {wanted: anchor}, wanted)
+    daemons.start_slurmd(cluster, {cluster.host_of(wanted): anchor}, wanted)
 
 
 def set_broken(name: str, wanted: str, broken: bool) -> None:

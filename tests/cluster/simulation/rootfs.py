@@ -99,8 +99,12 @@ def _make_device_files(cluster: Cluster, root: Path) -> None:
         node.chmod(0o666)
 
 
-def _make_runtime(cluster: Cluster, root: Path) -> None:
+def _make_runtime(cluster: Cluster, host: str, root: Path) -> None:
     _tmpfs(root / "tmp", 0o1777, kernel.MS_NOEXEC if cluster.has("noexec") else 0)
+    for node in cluster.nodes_on(host) if cluster.has("slurmds") else []:
+        directory = root / "tmp" / f"slurm-{node}"
+        directory.mkdir()
+        directory.chmod(0o1777)
     _tmpfs(root / "run", 0o755)
     for name, owner in _RUNTIME_OWNERS.items():
         directory = root / "run" / name
@@ -176,7 +180,7 @@ def enter_new_root(cluster: Cluster, host: str, show: list[str]) -> None:
     kernel.mount(None, str(root), None, kernel.MS_UNBINDABLE)
     _bind_system(cluster, root)
     _make_etc(cluster, host, root)
-    _make_runtime(cluster, root)
+    _make_runtime(cluster, host, root)
     if host != LOGIN:
         _make_device_files(cluster, root)
     _make_kernel_views(cluster, root)

@@ -46,6 +46,19 @@ TRAITS = (
     ),
     Trait("hostnames", "the names of hosts are not those of nodes: h1 is the host node-h1"),
     Trait(
+        "slurmds",
+        "two nodes on a host, each with a slurmd of its own: h1 and h2 on the host h1, h3 and h4 on"
+        " h3",
+        (
+            "SlurmdSpoolDir=/var/lib/slurm/slurmd/%n",
+            "SlurmdPidFile=/run/slurm/slurmd-%n.pid",
+            "SlurmdLogFile=/run/slurm/slurmd-%n.log",
+            # Else Slurm's PMIx makes the same directory for each node of a step, and fails.
+            "TmpFS=/tmp/slurm-%n",
+        ),
+        "tests end and power off the host of one node",
+    ),
+    Trait(
         "prolog",
         "a prolog and an epilog that take 2 s, a prolog of tasks that sets variables, and a health"
         " check",
@@ -203,6 +216,11 @@ def check(cluster: Cluster) -> None:
             raise ClusterError(
                 f"{name!r} is not a trait of a site", hint=f"the traits: {', '.join(NAMES)}"
             )
+    if cluster.has("slurmds") and cluster.power_saving:
+        raise ClusterError(
+            "Slurm cannot switch off one of two nodes on a host",
+            hint="start the cluster without the trait slurmds, or without --power-saving",
+        )
 
 
 def prepare(cluster: Cluster) -> None:

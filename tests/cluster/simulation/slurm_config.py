@@ -14,6 +14,8 @@ from .report import ClusterError
 SLURMCTLD_PORT = 6817
 SLURMD_PORT = 6818
 SLURMDBD_PORT = 6819
+# Of the first node, where several slurmds run on a host.
+_SLURMD_PORT_OF_NODE = 7001
 
 _MEMORY_PER_NODE_MB = 8192
 
@@ -35,10 +37,13 @@ def _gres_of_node(cluster: Cluster) -> str:
 
 def _hostnames(cluster: Cluster) -> str:
     """Of a node line, where hosts have other names than nodes."""
-    if not cluster.has("hostnames"):
+    hosts = [cluster.host_of(node) for node in cluster.compute_nodes]
+    names = [cluster.hostname(host) for host in hosts]
+    if names == cluster.compute_nodes:
         return ""
-    names = [cluster.hostname(host) for host in cluster.compute_hosts]
-    return f" NodeHostname={','.join(names)} NodeAddr={','.join(cluster.compute_hosts)}"
+    last = _SLURMD_PORT_OF_NODE + cluster.nodes - 1
+    ports = f" Port=[{_SLURMD_PORT_OF_NODE}-{last}]" if cluster.has("slurmds") else ""
+    return f" NodeHostname={','.join(names)} NodeAddr={','.join(hosts)}{ports}"
 
 
 def _controller(cluster: Cluster, host: str) -> str:
