@@ -98,8 +98,9 @@ seen_by() { directory_of "$1" outputs/seen; }
         run as_user bash -c "grep -lE '^$name=/|^$name=good$' '$seen'/rank-*"
         lines_are 8 "$output"
     done
-    run as_user bash -c "sed '/^AZ_BATCH_NODE_ID=/d' -s '$seen'/rank-* | sort | uniq -c"
-    # Each line eight times: all ranks agree about everything but their node.
+    run as_user bash -c "sed -s -e '/^AZ_BATCH_NODE_ID=/d' -e 's|/tmp/batchai-20001-h[0-9]/|/tmp/batchai-20001/|' '$seen'/rank-* | sort | uniq -c"
+    # Each line eight times: all ranks agree about everything but their node, and its directory if its host has
+    # several.
     prints_nothing lines_unlike '^ +8 ' echo "$output"
     for rank in {0..7}; do
         own=$(as_user cat "$seen/rank-$rank")

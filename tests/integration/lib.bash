@@ -87,13 +87,16 @@ slurmd_pattern() { echo 'slurmd(-wlm)?'; }
 # slurmd_log HOST: where its slurmd writes.
 slurmd_log() { echo "${MINICLUSTER_HOME:-/var/lib/minicluster}/$MINICLUSTER_NAME/log/$1-slurmd.log"; }
 
+# pid_file_of_slurmd NODE: the file on its host that has the number of its slurmd.
+pid_file_of_slurmd() {
+    if site_has slurmds; then echo "/run/slurm/slurmd-$1.pid"; else echo /run/slurm/slurmd.pid; fi
+}
+
 # kill_slurmd NODE: ends its slurmd, and nothing else.
 kill_slurmd() {
-    local file=/run/slurm/slurmd.pid
-    if site_has slurmds; then file=/run/slurm/slurmd-$1.pid; fi
     # shellcheck disable=SC2016 # for the shell on that host
     as_root_on "$1" bash -c 'pid=$(cat "$1"); kill -KILL "$pid"; while kill -0 "$pid" 2> /dev/null; do sleep 0.1; done' \
-        kill "$file"
+        kill "$(pid_file_of_slurmd "$1")"
 }
 
 # address_of NODE: that of its host.

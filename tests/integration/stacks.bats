@@ -212,9 +212,9 @@ late_is_told() {
 # Breaks when a node that does not answer takes the answers of the others with it, or is not named.
 @test "a node that does not answer is named, and the others are shown" {
     hangs dead 2 2 ways.py
-    as_root_on h2 pkill -STOP -x "$(slurmd_pattern)"
+    as_root_on h2 pkill -STOP -F "$(pid_file_of_slurmd h2)"
     run batchai job stacks dead
-    as_root_on h2 pkill -CONT -x "$(slurmd_pattern)"
+    as_root_on h2 pkill -CONT -F "$(pid_file_of_slurmd h2)"
     echo "$status $output"
     [[ $status -eq 1 && $output == *"rank 0 on h1: "* && $output != *"on h2"* && $output == *"warning: h2: has not answered"* ]]
     wait_until 60 no_step_of_stacks
