@@ -39,6 +39,8 @@ void clean_after_job(spank_t handle, const Settings& settings) {
         program.environment.push_back(std::string("SLURMD_NODENAME=") + name);
         command = "env " + program.environment.back();
     }
+    if (const char* const file = getenv("SLURM_CONF"))
+        program.environment.push_back(std::string("SLURM_CONF=") + file);
     for (const std::string& word : program.arguments)
         command += command.empty() ? word : ' ' + word;
     Child child;

@@ -25,7 +25,6 @@ namespace batchai::spank {
 namespace {
 
 constexpr std::string_view own_name = "/batchai";
-constexpr std::string_view note_suffix = ".group";
 constexpr std::size_t longest_text = 4UL << 20U;
 // Another step may remove the group between the two steps of entering it.
 constexpr int most_tries = 16;
@@ -140,7 +139,7 @@ std::vector<GroupNote> notes_in(DIR* directory) {
     std::vector<GroupNote> notes;
     while (const dirent* const entry = readdir(directory)) {
         GroupNote note{.name = entry->d_name};
-        if (!std::string_view(note.name).ends_with(note_suffix)) continue;
+        if (!std::string_view(note.name).ends_with(group_note_suffix)) continue;
         const char* const end = note.name.data() + note.name.size();
         const auto number = std::from_chars(note.name.data(), end, note.job_id);
         if (number.ec != std::errc() || *number.ptr != '.') continue;
@@ -212,7 +211,7 @@ JobGroup helper_group(const std::string& directory, std::uint32_t job_id) {
         snprintf(name.data(), name.size(), "/%u.%zx", job_id, std::hash<std::string>()(path));
         return {.path = path,
                 .procs = path + "/cgroup.procs",
-                .note = directory + name.data() + std::string(note_suffix)};
+                .note = directory + name.data() + std::string(group_note_suffix)};
     }
     slurm_error(
         "batchai: the control group %s is not mounted here; a step that ends may end the container "

@@ -2,7 +2,10 @@
 #include "spank/job_note.hpp"
 
 #include <cerrno>
+#include <cstdlib>
+#include <string_view>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,8 +14,16 @@ namespace batchai::spank {
 
 namespace {
 
-std::string note_of(const std::string& directory, std::uint32_t job_id) {
+// What all notes of the job begin with.
+std::string note_without_node(const std::string& directory, std::uint32_t job_id) {
     return directory + '/' + std::to_string(job_id);
+}
+
+std::string note_of(const std::string& directory, std::uint32_t job_id) {
+    std::string note = note_without_node(directory, job_id);
+    // slurmd has set this in its own environment, where the user has no say.
+    if (const char* const node = getenv("SLURMD_NODENAME")) note.append(1, '.').append(node);
+    return note;
 }
 
 }  // namespace
@@ -27,11 +38,23 @@ bool note_job(const std::string& directory, std::uint32_t job_id) {
 }
 
 bool is_noted(const std::string& directory, std::uint32_t job_id) {
-    return access(note_of(directory, job_id).c_str(), F_OK) == 0;
+    DIR* const opened = opendir(directory.c_str());
+    if (opened == nullptr) return false;
+    const std::string note = std::to_string(job_id);
+    bool found = false;
+    while (const dirent* const entry = readdir(opened)) {
+        const std::string_view name(entry->d_name);
+        found = found || name == note ||
+                (name.starts_with(note + '.') && !name.ends_with(group_note_suffix));
+    }
+    closedir(opened);
+    return found;
 }
 
 bool take_note_of_job(const std::string& directory, std::uint32_t job_id) {
-    return unlink(note_of(directory, job_id).c_str()) == 0;
+    const bool of_node = unlink(note_of(directory, job_id).c_str()) == 0;
+    // Of a step that began with 0.1.0, or whose slurmd does not say which node it is.
+    return unlink(note_without_node(directory, job_id).c_str()) == 0 || of_node;
 }
 
 }  // namespace batchai::spank

@@ -127,10 +127,12 @@ void add_place_in_step(spank_t handle, uint32_t job_id, std::vector<std::string>
                      {"--node", std::to_string(node), "--nodes", std::to_string(nodes)});
 }
 
-// Adds what Slurm calls this node, which may not be the host's name. The plugin is not told, but
-// srun has set the list of the step's nodes. SLURMD_NODENAME is not set yet: in user_init it names
-// the node from which the step was started.
+// Adds what Slurm calls this node, which may not be the host's name. slurmd has it in its own
+// environment, and srun has set the list of the step's nodes. In the environment of the tasks,
+// SLURMD_NODENAME is not set yet: in user_init it names the node from which the step was started.
 void add_node_name(spank_t handle, std::vector<std::string>& environment) {
+    if (const char* const name = getenv("SLURMD_NODENAME"))
+        environment.push_back(std::string("SLURMD_NODENAME=") + name);
     uint32_t node = 0;
     uint32_t nodes = 0;
     const std::string list = job_variable(handle, "SLURM_STEP_NODELIST", BATCHAI_NODE_LIST_LIMIT);

@@ -10,6 +10,7 @@
 
 #include "base/process.hpp"
 #include "base/text.hpp"
+#include "node/slurm_conf.hpp"
 #include "slurm/hostlist.hpp"
 #include "spank/protocol.h"
 
@@ -45,6 +46,12 @@ std::string host_name() {
     if (gethostname(host.data(), host.size() - 1) != 0) return "unknown";
     const std::string full(host.data());
     return full.substr(0, full.find('.'));
+}
+
+std::optional<std::string> node_of_shared_host() {
+    const SlurmConf conf = read_slurm_conf(base::variable("SLURM_CONF").value_or(""));
+    if (!may_have_several_slurmds(conf.text)) return std::nullopt;
+    return node_name();
 }
 
 }  // namespace batchai::node

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <optional>
 #include <string>
 
 namespace batchai::node {
@@ -12,5 +13,10 @@ namespace batchai::node {
 
 // Returns the host's name without a domain.
 [[nodiscard]] std::string host_name();
+
+// Returns node_name() if the host may have other nodes as well, each with a slurmd of its own;
+// nothing if all that the user has on the host is this node's. SLURM_CONF names the slurm.conf that
+// tells, unless it is in one of the usual places.
+[[nodiscard]] std::optional<std::string> node_of_shared_host();
 
 }  // namespace batchai::node

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "node/keeper/registry.hpp"
+#include "node/node_name.hpp"
 #include "plan/relocate.hpp"
 
 namespace batchai::node {
@@ -78,18 +79,27 @@ base::Result<base::Root> make_unguessable(const fs::path& parent, const std::str
 
 }  // namespace
 
+std::string node_root_here(const std::string& planned) {
+    const auto node = node_of_shared_host();
+    if (!node || *node == host_name()) return planned;
+    return fmt::format("{}-{}", planned, *node);
+}
+
 std::vector<base::Root> find_node_roots(const std::string& node_directory) {
-    return own_directories(node_directory, fmt::format("batchai-{}", geteuid()));
+    const fs::path path(
+        node_root_here((fs::path(node_directory) / fmt::format("batchai-{}", geteuid())).string()));
+    return own_directories(path.parent_path(), path.filename().string());
 }
 
 base::Result<base::Root> open_node_root(const std::string& planned) {
-    if (auto root = base::open_private_directory(planned)) return root;
-    const fs::path path(planned);
+    const std::string preferred = node_root_here(planned);
+    if (auto root = base::open_private_directory(preferred)) return root;
+    const fs::path path(preferred);
     const std::string base = path.filename().string();
     if (auto own = first_of_own(path.parent_path(), base)) return std::move(*own);
-    if (mkdir(planned.c_str(), 0700) == 0 || errno == EEXIST) {
+    if (mkdir(preferred.c_str(), 0700) == 0 || errno == EEXIST) {
         // If it exists, it may have been made by another process of the user, or by another user.
-        if (auto root = base::open_private_directory(planned)) return root;
+        if (auto root = base::open_private_directory(preferred)) return root;
     }
     return make_unguessable(path.parent_path(), base);
 }
@@ -98,8 +108,12 @@ base::Result<plan::Plan> settle_node_root(plan::Plan plan, const Trace& trace) {
     const std::string planned = plan.directories.node_root;
     const base::Root root = TRY(open_node_root(planned));
     if (root.path == planned) return plan;
-    trace.line(fmt::format("{} is not this user's own directory; {} is used on this node", planned,
-                           root.path));
+    if (root.path == node_root_here(planned))
+        trace.line(fmt::format("{} is used on this node, which is not the only one of its host",
+                               root.path));
+    else
+        trace.line(fmt::format("{} is not this user's own directory; {} is used on this node",
+                               planned, root.path));
     return plan::with_node_root(std::move(plan), root.path);
 }
 

@@ -134,8 +134,6 @@ base::Result<void> enter_container(const plan::Plan& plan, const SandboxRequest&
     const bool root = request.as_root || plan.container->ranks_as_root;
     const NodePlaces places{find_account().home, spool_of_slurmd(request.slurm_conf),
                             request.submit_directory};
-    // Slurm's commands need this if Slurm has to be asked which devices the job has.
-    if (!request.slurm_conf.empty()) setenv("SLURM_CONF", request.slurm_conf.c_str(), 1);
     const auto device_files = TRY(read_cdi());
     auto joined = TRY(join_container({plan, request.job_id, places, device_files}, trace));
     const bool one_id = !find_identities().full();
@@ -242,6 +240,8 @@ base::Result<void> enter(const plan::Plan& plan, const SandboxRequest& request, 
 
 base::Result<Sandbox> make_sandbox(const SandboxRequest& request) {
     const base::Time begin = base::now();
+    // For whatever reads slurm.conf, and for Slurm's commands, if Slurm has to be asked.
+    if (!request.slurm_conf.empty()) setenv("SLURM_CONF", request.slurm_conf.c_str(), 1);
     plan::Plan submitted = TRY(plan::read_plan(request.plan_path, request.plan_digest,
                                                plan::array_task_number(request.array_task)));
     const record::JobFiles files(submitted.directories.job_directory);

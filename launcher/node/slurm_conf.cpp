@@ -59,6 +59,11 @@ std::optional<std::string> slurm_conf_value(std::string_view slurm_conf, std::st
     return found;
 }
 
+bool may_have_several_slurmds(std::string_view slurm_conf) {
+    const auto spool = slurm_conf_value(slurm_conf, "SlurmdSpoolDir");
+    return spool && spool->find("%n") != std::string::npos;
+}
+
 std::string spool_directory(std::string_view slurm_conf, std::string_view node,
                             std::string_view host) {
     const auto found = slurm_conf_value(slurm_conf, "SlurmdSpoolDir");

@@ -27,6 +27,10 @@ struct SlurmConf {
 [[nodiscard]] std::optional<std::string> slurm_conf_value(std::string_view slurm_conf,
                                                           std::string_view key);
 
+// Returns whether several slurmd may run on a host, each for a node of its own: their spool
+// directories have the names of the nodes, as Slurm then wants it.
+[[nodiscard]] bool may_have_several_slurmds(std::string_view slurm_conf);
+
 // Returns SlurmdSpoolDir from the text of slurm.conf for a node and its host, or Slurm's default if
 // it is not set.
 [[nodiscard]] std::string spool_directory(std::string_view slurm_conf, std::string_view node,

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The epilog on a node: what it removes, and what it says.
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/file.hpp"
 #include "tests/spank/step.hpp"
 
 namespace {
@@ -53,6 +56,31 @@ TEST_F(Epilog, RemovesWhatTheJobLeftAndNothingElse) {
     EXPECT_FALSE(std::filesystem::exists(plan.directories.job_temp));
     EXPECT_TRUE(std::filesystem::exists(other));
     EXPECT_TRUE(exists(data / "here")) << "a link was followed";
+    EXPECT_TRUE(is_empty(std::filesystem::path(runtime_directory())));
+}
+
+// Breaks when the first node of a host to be done with the job keeps the others from cleaning up.
+TEST_F(Epilog, CleansUpOnEachNodeOfAHost) {
+    const auto ran = scratch.file("ran", "");
+    std::filesystem::permissions(ran, std::filesystem::perms::all);
+    const auto program =
+        scratch.file("clean", "#!/bin/sh\necho $SLURMD_NODENAME >> " + ran.string() + "\n", true);
+    const auto on_each_node = [](const std::function<Ended()>& work) {
+        for (const char* node : {"n1", "n2"}) {
+            setenv("SLURMD_NODENAME", node, 1);
+            EXPECT_EQ(work().exit_code, 0) << node;
+        }
+        unsetenv("SLURMD_NODENAME");
+    };
+    const auto clean_up = [&] {
+        return epilog(
+            {"node_program=" + program.string(), "runtime_directory=" + runtime_directory()});
+    };
+    submit();
+    on_each_node([&] { return run("true"); });
+    on_each_node(clean_up);
+    on_each_node(clean_up);
+    EXPECT_EQ(batchai::base::read_file(ran).value_or("?"), "n1\nn2\n");
     EXPECT_TRUE(is_empty(std::filesystem::path(runtime_directory())));
 }
 

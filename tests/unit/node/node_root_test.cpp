@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "node/node_root.hpp"
 
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <string>
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "node/node_name.hpp"
+#include "spank/protocol.h"
 #include "tests/unit/base/scratch.hpp"
 
 namespace {
@@ -67,6 +72,51 @@ TEST_F(NodeRoot, IsFoundForTheCleanUpByItsOwner) {
     const auto roots = find_node_roots(scratch.path().string());
     ASSERT_EQ(roots.size(), 1U);
     EXPECT_EQ(roots.front().path, root->path);
+}
+
+// Nodes of a host, whose slurm.conf is that of the test.
+class NodesOfAHost : public NodeRoot {
+  protected:
+    NodesOfAHost() {
+        spool_is("/var/spool/slurmd.%n");
+        setenv("SLURM_CONF", conf.c_str(), 1);
+        unsetenv(BATCHAI_NODE_VARIABLE);
+    }
+    ~NodesOfAHost() override {
+        unsetenv("SLURM_CONF");
+        unsetenv("SLURMD_NODENAME");
+    }
+
+    std::string opened_on(const std::string& node) const {
+        setenv("SLURMD_NODENAME", node.c_str(), 1);
+        const auto root = open_node_root(planned.string());
+        return root ? root->path : root.error().text();
+    }
+
+    void spool_is(const std::string& path) const {
+        std::ofstream(conf) << "SlurmdSpoolDir=" << path << '\n';
+    }
+
+    fs::path conf = scratch.path() / "slurm.conf";
+};
+
+// Breaks when the clean-up after a job on one node removes what the job has on another node of the
+// host.
+TEST_F(NodesOfAHost, HaveDirectoriesOfTheirOwn) {
+    EXPECT_EQ(opened_on(batchai::node::host_name()), planned.string());
+    EXPECT_EQ(opened_on("n2"), planned.string() + "-n2");
+    EXPECT_EQ(opened_on("n3"), planned.string() + "-n3");
+    for (const std::string node : {"n2", "n3"}) {
+        setenv("SLURMD_NODENAME", node.c_str(), 1);
+        const auto roots = find_node_roots(scratch.path().string());
+        ASSERT_EQ(roots.size(), 1U);
+        EXPECT_EQ(roots.front().path, planned.string() + '-' + node);
+    }
+}
+
+TEST_F(NodesOfAHost, HaveTheUsualDirectoryIfThereIsOnlyOne) {
+    spool_is("/var/spool/slurmd");
+    EXPECT_EQ(opened_on("n2"), planned.string());
 }
 
 }  // namespace

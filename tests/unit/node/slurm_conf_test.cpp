@@ -26,6 +26,12 @@ TEST(SlurmConf, HasTheSpoolDirectoryOfTheNode) {
     EXPECT_EQ(spool_directory("", "n1", "h1"), "/var/spool/slurmd");
 }
 
+TEST(SlurmConf, TellsWhetherAHostMayHaveSeveralSlurmds) {
+    EXPECT_TRUE(may_have_several_slurmds("SlurmdSpoolDir=/var/spool/slurmd.%n\n"));
+    EXPECT_FALSE(may_have_several_slurmds("SlurmdSpoolDir=/var/spool/slurmd.%h\n"));
+    EXPECT_FALSE(may_have_several_slurmds("SlurmdPidFile=/run/slurmd.%n.pid\n"));
+}
+
 TEST(SlurmConf, IsFetchedIfItIsInTheCacheOfSlurmd) {
     const auto scratch = base::TemporaryDirectory::make(fs::temp_directory_path(), "slurm-conf-");
     ASSERT_TRUE(scratch);
