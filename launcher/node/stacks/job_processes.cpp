@@ -11,6 +11,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
+#include "node/node_name.hpp"
 #include "node/stacks/kernel_threads.hpp"
 #include "node/stacks/proc_text.hpp"
 #include "node/usage/processes.hpp"
@@ -67,6 +68,7 @@ SeenProcesses processes_of_user() {
 struct Belonging {
     std::string job;  // empty: unknown
     std::string step;
+    std::string node{};  // empty: unknown
     std::optional<int> rank;
     bool launched = false;
 };
@@ -75,6 +77,7 @@ Belonging belonging_of(std::string_view environment) {
     Belonging own;
     own.job = variable_in(environment, "SLURM_JOB_ID").value_or("");
     own.step = variable_in(environment, "SLURM_STEP_ID").value_or("");
+    own.node = variable_in(environment, "SLURMD_NODENAME").value_or("");
     if (own.step.empty()) own.job.clear();
     own.rank = launched_rank(environment);
     own.launched = own.rank.has_value();
@@ -138,11 +141,17 @@ bool waits_for_children(const SeenProcess& seen) {
 SeenProcesses processes_of_job(const std::string& job_id, const std::string& own_step) {
     SeenProcesses found = processes_of_user();
     const auto known = belongings(found);
+    // On a host with several nodes, the job may have processes on another one of them.
+    const auto node = node_of_shared_host();
+    const auto is_elsewhere = [&](const Belonging& own) {
+        return node && !own.node.empty() && own.node != *node;
+    };
     for (auto at = found.begin(); at != found.end();) {
         const auto belonging = known.find(at->first);
         visit::JobProcess& process = at->second.process;
         const bool is_of_job = belonging != known.end() && belonging->second.job == job_id &&
                                belonging->second.step != own_step &&
+                               !is_elsewhere(belonging->second) &&
                                is_of_srun(belonging->second.step);
         if (is_of_job) process.program = program_of(at->first);
         if (!is_of_job || is_ours(process.program)) {

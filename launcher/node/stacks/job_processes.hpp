@@ -19,9 +19,9 @@ struct SeenProcess {
 };
 using SeenProcesses = std::map<pid_t, SeenProcess>;
 
-// Returns the processes of this user that belong to steps of the job, except those of `own_step`
-// and our own programs. What a process does not tell itself, because it has overwritten its
-// environment or started with an empty one, is that of its parent.
+// Returns the processes of this user that belong to steps of the job on this node, except those of
+// `own_step` and our own programs. What a process does not tell itself, because it has overwritten
+// its environment or started with an empty one, is that of its parent.
 [[nodiscard]] SeenProcesses processes_of_job(const std::string& job_id,
                                              const std::string& own_step);
 

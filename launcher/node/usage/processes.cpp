@@ -93,7 +93,8 @@ std::optional<int> StepProcesses::rank_by_environment(pid_t process) {
         const auto found = variable_in(environment, name);
         return found && *found == value;
     };
-    if (!is("SLURM_JOB_ID", step_.job_id) || !is("SLURM_STEP_ID", step_.step_id))
+    if (!is("SLURM_JOB_ID", step_.job_id) || !is("SLURM_STEP_ID", step_.step_id) ||
+        (!step_.node.empty() && !is("SLURMD_NODENAME", step_.node)))
         return std::nullopt;
     const auto number =
         base::number_in<int>(variable_in(environment, "SLURM_PROCID").value_or(std::string_view()));

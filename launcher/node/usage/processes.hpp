@@ -34,6 +34,7 @@ namespace batchai::node {
 struct StepName {
     std::string job_id;
     std::string step_id;
+    std::string node{};  // if its host has others, which may have tasks of the step, too
     pid_t slurmstepd = 0;
     pid_t anchor = 0;  // a child of slurmstepd that is not a task
 };

@@ -392,6 +392,7 @@ base::Result<Sampler> Sampler::start(const SamplerRequest& request, const Trace&
     auto stop = TRY(base::make_pipe());
     const StepName step{.job_id = request.job_id,
                         .step_id = std::to_string(request.slurm_step),
+                        .node = node_of_shared_host().value_or(""),
                         .slurmstepd = getppid(),
                         .anchor = getpid()};
     auto child = TRY(base::Child::fork([&] { return work(request, trace, stop, step); }, true));

@@ -3,9 +3,11 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -52,10 +54,10 @@ class FakeProc {
     void remove(int number) const {
         std::filesystem::remove_all(scratch_.path() / std::to_string(number));
     }
-    [[nodiscard]] StepProcesses step() const {
+    [[nodiscard]] StepProcesses step(const std::string& node = {}) const {
         return StepProcesses(
             base::FileDescriptor(open(scratch_.path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)),
-            {.job_id = "12", .step_id = "3", .slurmstepd = 10, .anchor = 11});
+            {.job_id = "12", .step_id = "3", .node = node, .slurmstepd = 10, .anchor = 11});
     }
     [[nodiscard]] static std::string rank(int number, const std::string& step = "3") {
         using namespace std::string_literals;
@@ -92,6 +94,19 @@ TEST(StepProcesses, TellsRanksApart) {
     EXPECT_EQ(step.ranks().at(4).peak, 8000 * 1024);
     EXPECT_EQ(step.first_task(), 20);
     EXPECT_EQ(variable_in(step.environment(), "SLURM_PROCID"), "4");
+}
+
+// Breaks when the use of a rank counts on each node of its host.
+TEST(StepProcesses, AreThoseOfTheNodeOnAHostWithSeveral) {
+    using namespace std::string_literals;
+    const FakeProc proc;
+    proc.put(20, {.parent = 10, .environment = FakeProc::rank(0) + "SLURMD_NODENAME=n1\0"s});
+    proc.put(21, {.parent = 1, .environment = FakeProc::rank(0) + "SLURMD_NODENAME=n1\0"s});
+    proc.put(30, {.parent = 12, .environment = FakeProc::rank(1) + "SLURMD_NODENAME=n2\0"s});
+    auto step = proc.step("n1");
+    step.look();
+    EXPECT_THAT(step.processes_of_ranks(),
+                testing::UnorderedElementsAre(std::pair(0, 20), std::pair(0, 21)));
 }
 
 TEST(StepProcesses, LosesNothingOfEndedProcesses) {
