@@ -22,6 +22,7 @@
 #include "run/blame/outside.hpp"
 #include "run/notify/webhook.hpp"
 #include "run/phases/phase.hpp"
+#include "slurm/node_addresses.hpp"
 #include "slurm/this_job.hpp"
 
 namespace batchai::run {
@@ -261,7 +262,7 @@ base::Result<int> run_here(const RunOptions& options, const slurm::ThisJob& allo
         .log = log,
         .elastic = TRY(plan::elastic_of(plan.environment, plan.allocation.nodes)),
         .ports = {.job = base::ReservedPort::reserve(), .ranks = base::ReservedPort::reserve()},
-        .place = first_place(plan.allocation, allocation.nodes)};
+        .place = first_place(plan.allocation, allocation.nodes, slurm::addresses_of)};
     if (allocation.restart > 0) {
         const auto settled = record::settle_earlier_attempt(context.files(), context.attempt(),
                                                             outside.why_restarted());

@@ -105,19 +105,27 @@ void Journal::save() {
     if (!saved) std::fprintf(stderr, "batchai: warning: %s\n", saved.error().text().c_str());
 }
 
-Place place_on(std::vector<std::string> nodes, int restarts, std::vector<std::string> spares) {
+std::vector<std::string> addresses_by_name(const std::vector<std::string>& nodes) {
+    std::vector<std::string> addresses;
+    for (const std::string& node : nodes)
+        addresses.push_back(base::address_of(node));
+    return addresses;
+}
+
+Place place_on(std::vector<std::string> nodes, int restarts, std::vector<std::string> spares,
+               const AddressesOf& addresses_of) {
     Place place{.nodes = std::move(nodes),
                 .addresses = {},
                 .restarts = restarts,
                 .spares = std::move(spares)};
-    for (const std::string& node : place.nodes)
-        place.addresses.push_back(base::address_of(node));
+    place.addresses = addresses_of(place.nodes);
     return place;
 }
 
-Place first_place(const plan::Allocation& asked, const std::vector<std::string>& granted) {
+Place first_place(const plan::Allocation& asked, const std::vector<std::string>& granted,
+                  const AddressesOf& addresses_of) {
     const auto spares = granted.begin() + asked.nodes;
-    return place_on({granted.begin(), spares}, 0, {spares, granted.end()});
+    return place_on({granted.begin(), spares}, 0, {spares, granted.end()}, addresses_of);
 }
 
 const plan::Step* Context::step(plan::StepKind kind) const {

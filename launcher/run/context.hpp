@@ -89,12 +89,20 @@ struct Place {
     std::vector<std::string> spares;     // nodes that wait to take the place of one of these
 };
 
+// Looks up an address of each of these nodes.
+using AddressesOf = std::function<std::vector<std::string>(const std::vector<std::string>& nodes)>;
+
+// Looks them up by the names alone. slurm::addresses_of() asks Slurm, too.
+[[nodiscard]] std::vector<std::string> addresses_by_name(const std::vector<std::string>& nodes);
+
 [[nodiscard]] Place place_on(std::vector<std::string> nodes, int restarts = 0,
-                             std::vector<std::string> spares = {});
+                             std::vector<std::string> spares = {},
+                             const AddressesOf& addresses_of = addresses_by_name);
 
 // Returns the place of the first start: the first nodes of the allocation. The others are spare.
 [[nodiscard]] Place first_place(const plan::Allocation& asked,
-                                const std::vector<std::string>& granted);
+                                const std::vector<std::string>& granted,
+                                const AddressesOf& addresses_of = addresses_by_name);
 
 // Ports of the first node, where this program runs.
 struct Ports {

@@ -6,11 +6,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "base/network.hpp"
 #include "cli/output/output.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/context.hpp"
 #include "cli/verbs/job_shell.hpp"
+#include "slurm/node_addresses.hpp"
 #include "status/job_view.hpp"
 #include "status/resource_view.hpp"
 #include "user/parents.hpp"
@@ -40,9 +40,11 @@ Answer job_node_list(const JobNodeOptions& options) {
         TRY(status::view_job(here.store, here.slurm, user::job_key(options.job), options.task));
     Value::Array nodes;
     if (visit::is_running(view)) {
-        for (const std::string& name : view.evidence.slurm->nodes)
+        const std::vector<std::string>& names = view.evidence.slurm->nodes;
+        const auto addresses = slurm::addresses_of(names);
+        for (std::size_t i = 0; i < names.size(); ++i)
             nodes.emplace_back(Value::Object{
-                {"ipAddress", base::address_of(name)}, {"nodeId", name}, {"port", nullptr}});
+                {"ipAddress", addresses[i]}, {"nodeId", names[i]}, {"port", nullptr}});
     }
     return Outcome{std::move(nodes), status::node_columns};
 }

@@ -21,6 +21,7 @@
 #include "run/phases/wire_up.hpp"
 #include "run/srun/srun_arguments.hpp"
 #include "slurm/client.hpp"
+#include "slurm/node_addresses.hpp"
 
 namespace batchai::run {
 
@@ -68,7 +69,8 @@ SlurmCalls slurm_calls(const slurm::ThisJob& granted) {
             return slurm::Client(answer_between_starts)
                 .keep_nodes(TRY(slurm::JobId::parse(id)), nodes);
         },
-        .pause = [](std::chrono::milliseconds time) { std::this_thread::sleep_for(time); }};
+        .pause = [](std::chrono::milliseconds time) { std::this_thread::sleep_for(time); },
+        .addresses_of = slurm::addresses_of};
 }
 
 RankRestarts::RankRestarts(Context& context, Journal& journal, QueueAgain& again, SlurmCalls slurm)
@@ -234,7 +236,8 @@ Decision RankRestarts::settle(const SlurmsView& view) {
 }
 
 void RankRestarts::move_to(Decision next, int restarts) {
-    context_.place = place_on(std::move(next.nodes), restarts, std::move(next.spares));
+    context_.place =
+        place_on(std::move(next.nodes), restarts, std::move(next.spares), slurm_.addresses_of);
     hosts_.place = context_.place.nodes;
     // Those that are kept for the ranks are kept on this host.
     if (hosts_.place.front() != hosts_.granted.front())

@@ -26,6 +26,7 @@ struct SlurmCalls {
     std::function<base::Result<SlurmsView>(std::chrono::seconds deadline)> look;
     std::function<base::Result<void>(const Nodes&)> keep_nodes;
     std::function<void(std::chrono::milliseconds)> pause;
+    AddressesOf addresses_of = addresses_by_name;
 };
 
 [[nodiscard]] SlurmCalls slurm_calls(const slurm::ThisJob& granted);

@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/network.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/context.hpp"
 #include "clusters/view.hpp"
+#include "slurm/node_addresses.hpp"
 #include "status/output_directory.hpp"
 #include "status/resource_view.hpp"
 #include "user/parents.hpp"
@@ -32,11 +32,14 @@ Answer cluster_node_list(const ClusterNodeOptions& options) {
     const auto here = TRY(open_context());
     const auto cluster = TRY(here.store.get<store::Cluster>(named_cluster(options)));
     const auto view = TRY(clusters::nodes_of_cluster(here.store, here.site, here.slurm, cluster));
+    std::vector<std::string> names;
+    for (const auto& node : view.nodes)
+        names.push_back(node.name);
+    const auto addresses = slurm::addresses_of(names);
     Value::Array nodes;
-    for (const auto& node : view.nodes) {
-        nodes.emplace_back(Value::Object{
-            {"ipAddress", base::address_of(node.name)}, {"nodeId", node.name}, {"port", nullptr}});
-    }
+    for (std::size_t i = 0; i < names.size(); ++i)
+        nodes.emplace_back(
+            Value::Object{{"ipAddress", addresses[i]}, {"nodeId", names[i]}, {"port", nullptr}});
     return Outcome{Value(std::move(nodes)), status::node_columns};
 }
 
