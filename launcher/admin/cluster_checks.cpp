@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -299,6 +300,45 @@ Judgement accounting(const ClusterFacts& facts) {
             .found = "Slurm keeps no accounts: \"batchai job show\" says less about ended jobs"};
 }
 
+// Returns the first host that has several nodes, with those; none if each has one. A host is known
+// by its address.
+std::vector<std::string> nodes_of_one_host(const std::map<std::string, base::Endpoint>& daemons) {
+    std::map<std::string, std::vector<std::string>> nodes;
+    for (const auto& [node, daemon] : daemons)
+        nodes[daemon.address].push_back(node);
+    for (auto& [address, names] : nodes) {
+        if (names.size() > 1) return std::move(names);
+    }
+    return {};
+}
+
+Judgement several_slurmds(const ClusterFacts& facts) {
+    if (!facts.configuration) return unanswered(facts.configuration);
+    if (!facts.daemons) return unanswered(facts.daemons);
+    const auto nodes = nodes_of_one_host(*facts.daemons);
+    if (nodes.empty()) return {.found = "each node has a host of its own"};
+    const std::string found = fmt::format("{} are on one host", fmt::join(nodes, ", "));
+    const auto has_node = [&](std::string_view key) {
+        return facts.configured(key).find("%n") != std::string::npos;
+    };
+    if (!has_node("SlurmdSpoolDir"))
+        return {.severity = Severity::error,
+                .found = found +
+                         ", and SlurmdSpoolDir does not have %n, so a job mixes up what it "
+                         "has on each of them",
+                .remedy = "set SlurmdSpoolDir in slurm.conf to a path with %n for the node"};
+    const bool wants_pmix = (facts.site ? facts.site->mpi : site::Site().mpi).starts_with("pmix");
+    if (wants_pmix && !has_node("TmpFS"))
+        return {.severity = Severity::error,
+                .found = found +
+                         ", and TmpFS does not have %n, so Slurm's PMIx cannot start a "
+                         "step on two of them",
+                .remedy =
+                    "set TmpFS=/tmp/slurm-%n in slurm.conf, and make these directories on each "
+                    "host (mode 1777) whenever it starts, or set mpi = \"pmi2\" in site.lua"};
+    return {.found = found + ", and have directories of their own"};
+}
+
 Judgement nodes_up(const ClusterFacts& facts) {
     if (!facts.nodes) return unanswered(facts.nodes);
     std::vector<std::string> away;
@@ -337,7 +377,7 @@ Judgement node_faults(const ClusterFacts& facts) {
     return judge_node_faults(*facts.node_faults);
 }
 
-constexpr std::array<Check<ClusterFacts>, 18> cluster_table{{
+constexpr std::array<Check<ClusterFacts>, 19> cluster_table{{
     {"slurm.version", "the version of Slurm",
      "The plugin is written for Slurm 22.05 and newer. It must be built for the minor version that "
      "the cluster runs.",
@@ -349,6 +389,10 @@ constexpr std::array<Check<ClusterFacts>, 18> cluster_table{{
      "Slurm's commands on a host without a running munged are refused.", slurm_credentials},
     {"slurm.nodes", "whether the nodes can run jobs",
      "Nodes that are down or drained are not checked either.", nodes_up},
+    {"slurm.slurmds", "whether nodes that share a host have directories of their own",
+     "Several slurmd can run on a host, each for a node with a name and a port of its own. What "
+     "Slurm and a job keep on a node must then not be that of another one.",
+     several_slurmds},
     {"nodes.faults", "which nodes the jobs of all users have found to be bad",
      "If site.lua says note_failed_nodes = true, each job leaves in Slurm's comment which of its "
      "nodes were bad. One user only sees one job fail; what is wrong with a node shows when "

@@ -76,6 +76,7 @@ ClusterFacts look_at_cluster(const slurm::Client& client) {
     facts.srun_help = client.help_of_srun();
     facts.mpi_types = client.mpi_types();
     facts.nodes = client.nodes();
+    facts.daemons = client.daemons({});
     facts.partitions = all_partitions(client);
     facts.site = site::load_default();
     facts.cli_filter =

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -8,6 +9,7 @@
 
 #include "admin/node_faults.hpp"
 #include "base/error.hpp"
+#include "base/network.hpp"
 #include "site/site.hpp"
 #include "slurm/client.hpp"
 #include "slurm/status.hpp"
@@ -24,6 +26,7 @@ struct ClusterFacts {
     base::Result<std::string> srun_help;               // what srun --help prints
     base::Result<std::vector<std::string>> mpi_types;  // srun --mpi=
     base::Result<std::vector<slurm::NodeStatus>> nodes;
+    base::Result<std::map<std::string, base::Endpoint>> daemons;  // where each node's slurmd is
     base::Result<std::set<std::string>> partitions;  // also those that this user may not use
     base::Result<site::Site> site;
     // The text of cli_filter.lua: that of CliFilterParameters, or else beside slurm.conf.

@@ -248,19 +248,23 @@ std::optional<std::time_t> start_of(pid_t process) {
     return std::time(nullptr) - since_boot.tv_sec + *ticks / per_second;
 }
 
-// Returns nothing if no slurmd runs here. Only a process of root is taken for it.
+// Returns nothing if no slurmd runs here. Only a process of root is taken for it. Where each node
+// of the host has one, the oldest counts.
 std::optional<std::time_t> start_of_slurmd() {
+    std::optional<std::time_t> oldest;
     std::error_code error;
     for (const auto& entry : fs::directory_iterator("/proc", error)) {
         const auto process = base::number_in<pid_t>(entry.path().filename().string());
         const auto name = process ? base::read_file(entry.path() / "comm") : std::string();
         struct stat status {};
         // Debian's slurmd may call itself slurmd-wlm.
-        if (name && (base::trim(*name) == "slurmd" || name->starts_with("slurmd-")) &&
-            stat(entry.path().c_str(), &status) == 0 && status.st_uid == 0)
-            return start_of(*process);
+        if (!name || (base::trim(*name) != "slurmd" && !name->starts_with("slurmd-")) ||
+            stat(entry.path().c_str(), &status) != 0 || status.st_uid != 0)
+            continue;
+        const auto start = start_of(*process);
+        if (start && (!oldest || *start < *oldest)) oldest = start;
     }
-    return std::nullopt;
+    return oldest;
 }
 
 // How long after its start slurmd may have to wait for the controller's files.

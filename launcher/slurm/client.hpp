@@ -261,7 +261,7 @@ class Client {
     // Returns one entry for each node, sorted by name.
     [[nodiscard]] base::Result<std::vector<NodeStatus>> nodes(const NodeFilter& filter = {}) const;
 
-    // Returns where the slurmd of each of these nodes listens.
+    // Returns where the slurmd of each of these nodes listens; of all nodes, if none is named.
     [[nodiscard]] base::Result<std::map<std::string, base::Endpoint>> daemons(
         const std::vector<std::string>& nodes) const;
 

@@ -56,9 +56,10 @@ Result<std::vector<NodeStatus>> Client::nodes(const NodeFilter& filter) const {
 
 Result<std::map<std::string, base::Endpoint>> Client::daemons(
     const std::vector<std::string>& nodes) const {
-    return parse_daemons(TRY(read({"sinfo", "--noheader", "--Node", "--all",
-                                   fmt::format("--nodes={}", fmt::join(nodes, ",")),
-                                   fmt::format("--Format={}", kDaemonFormat)})));
+    base::Arguments arguments{"sinfo", "--noheader", "--Node", "--all",
+                              fmt::format("--Format={}", kDaemonFormat)};
+    if (!nodes.empty()) arguments.push_back(fmt::format("--nodes={}", fmt::join(nodes, ",")));
+    return parse_daemons(TRY(read(arguments)));
 }
 
 Result<std::string> Client::core_counts(const std::string& partition) const {

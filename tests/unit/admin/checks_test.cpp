@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <limits>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -25,29 +26,32 @@ slurm::NodeStatus node(std::string name, slurm::NodeBaseState state) {
 ClusterFacts sound_cluster() {
     site::Site site;
     site.default_partition = "main";
-    return {.version = "22.05.8",
-            .controller = {},
-            .credentials = {},
-            .configuration =
-                slurm::Configuration{{"AccountingStorageType", "accounting_storage/slurmdbd"},
-                                     {"AuthInfo", "cred_expire=30"},
-                                     {"AuthType", "auth/munge"},
-                                     {"CliFilterPlugins", "lua"},
-                                     {"JobContainerType", "job_container/none"},
-                                     {"JobRequeue", "1"},
-                                     {"MessageTimeout", "10 sec"},
-                                     {"ProctrackType", "proctrack/cgroup"},
-                                     {"SLURM_VERSION", "22.05.8"},
-                                     {"SlurmdParameters", "(null)"},
-                                     {"TaskProlog", "(null)"},
-                                     {"UnkillableStepTimeout", "60 sec"}},
-            .srun_help = "      --job-json=FILE   run the job",
-            .mpi_types = std::vector<std::string>{"none", "pmi2", "pmix"},
-            .nodes = std::vector{node("n1", slurm::NodeBaseState::idle)},
-            .partitions = std::set<std::string>{"main"},
-            .site = site,
-            .cli_filter = "function batchai_pre_submit(options)",
-            .node_faults = {}};
+    return {
+        .version = "22.05.8",
+        .controller = {},
+        .credentials = {},
+        .configuration =
+            slurm::Configuration{{"AccountingStorageType", "accounting_storage/slurmdbd"},
+                                 {"AuthInfo", "cred_expire=30"},
+                                 {"AuthType", "auth/munge"},
+                                 {"CliFilterPlugins", "lua"},
+                                 {"JobContainerType", "job_container/none"},
+                                 {"JobRequeue", "1"},
+                                 {"MessageTimeout", "10 sec"},
+                                 {"ProctrackType", "proctrack/cgroup"},
+                                 {"SLURM_VERSION", "22.05.8"},
+                                 {"SlurmdParameters", "(null)"},
+                                 {"TaskProlog", "(null)"},
+                                 {"UnkillableStepTimeout", "60 sec"}},
+        .srun_help = "      --job-json=FILE   run the job",
+        .mpi_types = std::vector<std::string>{"none", "pmi2", "pmix"},
+        .nodes = std::vector{node("n1", slurm::NodeBaseState::idle)},
+        .daemons = std::map<std::string, base::Endpoint>{{"n1", {.address = "h1", .port = 6818}},
+                                                         {"n2", {.address = "h2", .port = 6818}}},
+        .partitions = std::set<std::string>{"main"},
+        .site = site,
+        .cli_filter = "function batchai_pre_submit(options)",
+        .node_faults = {}};
 }
 
 // A host without a fault.
@@ -138,6 +142,7 @@ TEST(Checks, NeverPassWithoutFacts) {
                                .srun_help = broken<std::string>(),
                                .mpi_types = broken<std::vector<std::string>>(),
                                .nodes = broken<std::vector<slurm::NodeStatus>>(),
+                               .daemons = broken<std::map<std::string, base::Endpoint>>(),
                                .partitions = broken<std::set<std::string>>(),
                                .site = broken<site::Site>(),
                                .cli_filter = broken<std::string>(),
@@ -175,6 +180,11 @@ void notes_failed_nodes(ClusterFacts& facts) {
     (*facts.configuration)["AccountingStoreFlags"] = "job_script,job_comment";
 }
 
+void share_a_host(ClusterFacts& facts) {
+    facts.daemons = std::map<std::string, base::Endpoint>{{"n1", {.address = "h1", .port = 7001}},
+                                                          {"n2", {.address = "h1", .port = 7002}}};
+}
+
 const std::vector<Fault<ClusterFacts>> cluster_faults{
     {"slurm.version", Severity::error, "older", [](auto& facts) { facts.version = "21.08.1"; }},
     {"slurm.version", Severity::info, "22.05, 24.11 and 26.05",
@@ -190,6 +200,27 @@ const std::vector<Fault<ClusterFacts>> cluster_faults{
          facts.nodes->front().reason = "bad disk";
      }},
     {"slurm.nodes", Severity::error, "no nodes", [](auto& facts) { facts.nodes->clear(); }},
+    {"slurm.slurmds", Severity::unknown, "no answer",
+     [](auto& facts) { facts.daemons = broken<std::map<std::string, base::Endpoint>>(); }},
+    {"slurm.slurmds", Severity::error, "n1, n2 are on one host, and SlurmdSpoolDir",
+     [](auto& facts) { share_a_host(facts); }},
+    {"slurm.slurmds", Severity::error, "n1, n2 are on one host, and TmpFS",
+     [](auto& facts) {
+         share_a_host(facts);
+         (*facts.configuration)["SlurmdSpoolDir"] = "/var/spool/slurmd.%n";
+     }},
+    {"slurm.slurmds", Severity::ok, "have directories of their own",
+     [](auto& facts) {
+         share_a_host(facts);
+         (*facts.configuration)["SlurmdSpoolDir"] = "/var/spool/slurmd.%n";
+         (*facts.configuration)["TmpFS"] = "/tmp/slurm-%n";
+     }},
+    {"slurm.slurmds", Severity::ok, "have directories of their own",
+     [](auto& facts) {
+         share_a_host(facts);
+         (*facts.configuration)["SlurmdSpoolDir"] = "/var/spool/slurmd.%n";
+         facts.site->mpi = "pmi2";
+     }},
     {"nodes.faults", Severity::unknown, "no answer",
      [](auto& facts) { facts.site = broken<site::Site>(); }},
     {"nodes.faults", Severity::warning, "does not keep comments",
