@@ -82,7 +82,8 @@ base::Result<base::Root> make_unguessable(const fs::path& parent, const std::str
 std::string node_root_here(const std::string& planned) {
     const auto node = node_of_shared_host();
     if (!node || *node == host_name()) return planned;
-    return fmt::format("{}-{}", planned, *node);
+    const std::string own_end = '-' + *node;
+    return planned.ends_with(own_end) ? planned : planned + own_end;
 }
 
 std::vector<base::Root> find_node_roots(const std::string& node_directory) {

@@ -21,7 +21,7 @@
 namespace batchai::node {
 
 // Returns the preferred path on this node: `planned`, or the one of this node if its host has
-// several.
+// several. What this has returned once stays as it is.
 [[nodiscard]] std::string node_root_here(const std::string& planned);
 
 // Opens the user's directory, or makes it if there is none. `planned` is what the plan says.

@@ -12,7 +12,9 @@
 
 #include <fmt/format.h>
 
+#include "node/node_root.hpp"
 #include "plan/plan_file.hpp"
+#include "plan/relocate.hpp"
 #include "record/usage.hpp"
 #include "run/again/final_failure.hpp"
 #include "run/again/hosts.hpp"
@@ -243,9 +245,12 @@ std::size_t begin_of_attempt(const plan::Plan& plan, int number) {
 }
 
 base::Result<int> run_here(const RunOptions& options, const slurm::ThisJob& allocation) {
-    const plan::Plan plan =
+    plan::Plan submitted =
         TRY(plan::read_plan(options.plan_path, options.digest, allocation.array_task));
-    TRY(check_size(allocation, plan));
+    TRY(check_size(allocation, submitted));
+    // Logs may be on this node's own storage.
+    const std::string node_root = node::node_root_here(submitted.directories.node_root);
+    const plan::Plan plan = plan::with_node_root(std::move(submitted), node_root);
     SrunRunner steps(allocation.job_id);
     SlurmsWord outside(allocation.job_id, allocation.restart,
                        begin_of_attempt(plan, options.attempts_before + allocation.restart));

@@ -75,13 +75,18 @@ SCRIPT
     [[ $(sort -u <<< "$output") == "10.77.0.1 10.77.0.1,10.77.0.3" ]]
 }
 
-# Breaks when logs go where the epilog of this node does not look for them.
-@test "logs on the own storage of a node that shares its host are refused" {
-    jq -n '{properties: {nodeCount: 1, stdOutErrPathPrefix: "$AZ_BATCHAI_JOB_TEMP", slurm: {nodelist: "h2"},
-        customToolkitSettings: {commandLine: "true"}}}' | write_home here.json
+# Breaks when logs go where the epilog of this node does not look for them, or where a step does not.
+@test "logs can be on the own storage of a node that shares its host" {
+    jq -n --arg seen "$HOME_DIR/seen" '{properties: {nodeCount: 1, stdOutErrPathPrefix: "$AZ_BATCHAI_JOB_TEMP",
+        slurm: {nodelist: "h2"}, customToolkitSettings: {
+            commandLine: ("cd $AZ_BATCHAI_STDOUTERR_DIR && { pwd; ls; } > " + $seen)}}}' | write_home here.json
     create here
-    run ! batchai job wait --name here
-    [[ $output == *"is not the directory of this node, which is not the only one of its host"* ]]
+    batchai job wait --name here
+    run -0 as_user cat "$HOME_DIR/seen"
+    echo "$output"
+    [[ $output == /tmp/batchai-20001-h2/*execution* ]]
+    wait_until 60 nothing_is_queued
+    wait_until 60 nodes_are_clean h2
 }
 
 # Breaks when a site is not told that Slurm's PMIx cannot work on its nodes.

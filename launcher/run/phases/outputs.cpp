@@ -33,12 +33,6 @@ base::Result<void> make_outputs(Context& context) {
     if (are_on_this_node(context)) {
         // Registers the directory as used by this process, so that it is removed after the job even
         // if no step ever runs here.
-        if (node::node_root_here(directories.node_root) != directories.node_root)
-            return base::fail(
-                "is not the directory of this node, which is not the only one of its host, so the "
-                "logs cannot be kept below it",
-                directories.node_root,
-                "choose a stdOutErrPathPrefix on a file system that all nodes share");
         const auto root = TRY(node::open_node_root(directories.node_root));
         if (root.path != directories.node_root)
             return base::fail("belongs to another user, so the logs cannot be kept below it",

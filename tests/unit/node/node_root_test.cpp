@@ -18,6 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using batchai::node::find_node_roots;
+using batchai::node::node_root_here;
 using batchai::node::open_node_root;
 
 std::string own_name() {
@@ -104,8 +105,9 @@ class NodesOfAHost : public NodeRoot {
 // host.
 TEST_F(NodesOfAHost, HaveDirectoriesOfTheirOwn) {
     EXPECT_EQ(opened_on(batchai::node::host_name()), planned.string());
-    EXPECT_EQ(opened_on("n2"), planned.string() + "-n2");
     EXPECT_EQ(opened_on("n3"), planned.string() + "-n3");
+    EXPECT_EQ(opened_on("n2"), planned.string() + "-n2");
+    EXPECT_EQ(node_root_here(planned.string() + "-n2"), planned.string() + "-n2");
     for (const std::string node : {"n2", "n3"}) {
         setenv("SLURMD_NODENAME", node.c_str(), 1);
         const auto roots = find_node_roots(scratch.path().string());
