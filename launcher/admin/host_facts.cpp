@@ -31,7 +31,6 @@
 #include "base/file.hpp"
 #include "base/ids.hpp"
 #include "base/lock.hpp"
-#include "base/network.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "base/trust.hpp"
@@ -39,6 +38,7 @@
 #include "node/node_name.hpp"
 #include "node/slurm_conf.hpp"
 #include "slurm/client.hpp"
+#include "slurm/node_addresses.hpp"
 #include "store/store.hpp"
 
 namespace batchai::admin {
@@ -422,7 +422,7 @@ HostFacts look_at_host() {
     facts.has_subordinate_ids = has_subordinate_ids();
     facts.node_directory = look_at_directory(node_directory);
     facts.home = look_at_home();
-    facts.address = base::address_of(facts.host);
+    facts.address = slurm::addresses_of({facts.host}).front();
     look_at_hardware(facts);
     facts.time = base::now();
     return facts;
