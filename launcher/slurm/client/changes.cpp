@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/text.hpp"
 #include "slurm/client.hpp"
 #include "slurm/messages.hpp"
 
