@@ -36,7 +36,7 @@ ranks() {
 # received_by HOST: bytes that came in over the host's interface, all but loopback.
 received_by() {
     as_root_on "$1" sh -c 'cat /sys/class/net/[!l]*/statistics/rx_bytes' |
-        awk '{ sum += $1 } END { print sum }'
+        awk '{ sum += $1 } END { printf "%.0f\n", sum }'
 }
 
 # Breaks when a collective is wrong between hosts for any type, operation or length, writes too
