@@ -12,6 +12,9 @@ share=/shared/core-robust-test
 setup_file() {
     as_root_on login install -d -m 777 "$share"
     put "$MPI_BRIDGE_ENDINGS" "$share/endings"
+    # What a rank has left that was killed while it started goes with the next ranks that share its host.
+    local host
+    for host in 1 2 3 4; do as_root_on "h$host" find /dev/shm -name 'mpi_bridge.*' -delete; done
     # hiding DIRECTORY… -- CMD…: CMD under the user's own id, in namespaces where the directories
     # are empty; as in a container that does not share them.
     as_root_on login sh -c "cat > $share/hiding && chmod 755 $share/hiding" << 'SCRIPT'
