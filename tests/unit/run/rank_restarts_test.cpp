@@ -40,6 +40,20 @@ class SpareNodes : public QueueAgainTest {
         steps_.answer(0);
         steps_.answer(exit_code, messages);
     }
+    // Has the check of the GPUs find them bad on the nodes of these tasks, of so many.
+    void answer_with_bad_gpus(const std::string& bad, int tasks) {
+        steps_.answers.emplace_back([=, this](const StepRequest&) {
+            for (int i = 0; i < tasks; ++i) {
+                const std::string task = std::to_string(i);
+                append("job/attempts/1.gpus." + task + ".json",
+                       std::string(R"({"schema": "mpi_bridge-gpus/v1", "fault": ")") +
+                           (bad.find(task) != std::string::npos ? "no driver" : "") +
+                           R"(", "gpus": "2", "driver": "", "slow": "", "direct": "", "nccl": "",
+                           "host": "", "peers": "", "allreduce": "", "ncclUnchecked": ""})");
+            }
+            return StepResult{};
+        });
+    }
     // The nodes of the step of the ranks at each start.
     [[nodiscard]] std::vector<std::string> nodes_of_starts() const {
         std::vector<std::string> found;
@@ -151,15 +165,7 @@ TEST_F(SpareNodes, ThatCannotStartRanksLeaveTheLossOfTheNodeAsTheCause) {
 // Breaks when the first ranks are told that others have run before them.
 TEST_F(SpareNodes, ThatFailTheirCheckAreLeftOutBeforeTheFirstRanks) {
     plan_.allocation.options = {{"gres", "gpu:2", plan::Origin::vm_size}};
-    steps_.answers.emplace_back([this](const StepRequest&) {
-        for (const char* task : {"0", "1", "2"})
-            append("job/attempts/1.gpus." + std::string(task) + ".json",
-                   std::string(R"({"schema": "mpi_bridge-gpus/v1", "fault": ")") +
-                       (*task == '2' ? "no driver" : "") +
-                       R"(", "gpus": "2", "driver": "", "slow": "", "direct": "", "nccl": "",
-                       "host": "", "peers": "", "allreduce": "", "ncclUnchecked": ""})");
-        return StepResult{};
-    });
+    answer_with_bad_gpus("2", 3);
     EXPECT_EQ(attempt(), 0);
     EXPECT_THAT(phases(),
                 ElementsAre("outputs 0", "gpu-check 1", "gpu-check 0", "wire-up 0", "ranks 0"));
@@ -178,15 +184,7 @@ TEST_F(SpareNodes, TakeThePlaceOfAllNodesThatFailTheirCheckAtOnce) {
     fourth.name = "n4.invalid";
     view_->nodes.push_back(fourth);
     plan_.allocation.options = {{"gres", "gpu:2", plan::Origin::vm_size}};
-    steps_.answers.emplace_back([this](const StepRequest&) {
-        for (const char* task : {"0", "1", "2", "3"})
-            append("job/attempts/1.gpus." + std::string(task) + ".json",
-                   std::string(R"({"schema": "mpi_bridge-gpus/v1", "fault": ")") +
-                       (*task == '1' || *task == '2' ? "no driver" : "") +
-                       R"(", "gpus": "2", "driver": "", "slow": "", "direct": "", "nccl": "",
-                       "host": "", "peers": "", "allreduce": "", "ncclUnchecked": ""})");
-        return StepResult{};
-    });
+    answer_with_bad_gpus("12", 4);
     EXPECT_EQ(attempt(), 0);
     EXPECT_THAT(phases(),
                 ElementsAre("outputs 0", "gpu-check 1", "gpu-check 0", "wire-up 0", "ranks 0"));
