@@ -114,7 +114,7 @@ struct LinkCheck {
 };
 
 // Proves, before any rank starts, that PMIx wires as many ranks as the job has. On four idle nodes,
-// its step takes a third of a second. Ranks of libmpi_bridge or torch do without it, unless their
+// its step takes 0.2 to 0.35 s. Ranks of libmpi_bridge or torch do without it, unless their
 // container may have a PMIx library of its own.
 struct WireUp {
     static constexpr std::string_view name = "wire-up";
