@@ -102,6 +102,12 @@ std::size_t bytes_behind(const Note& note) {
 
 }  // namespace
 
+std::span<const std::byte> Listeners::Incoming::carried() const {
+    if (note.kind != Note::Kind::offer_with_data) return {};
+    if (!data.empty()) return data;
+    return std::span(note.carried).first(std::min<std::size_t>(note.bytes, Note::room));
+}
+
 Outcome<bool> Listeners::take_posted(Deadline deadline) {
     Done received = transport_->wait(*incoming_.request, deadline);
     if (received || !Transport::still_posted(received.error())) incoming_.request.reset();
@@ -137,14 +143,8 @@ Done Listeners::take_note(Lock& lock, Deadline deadline) {
         hearer_.closed(incoming_.from, static_cast<int>(incoming_.note.serial));
         return {};
     }
-    const auto inside = std::span(note.carried)
-                            .first(note.kind == Note::Kind::offer_with_data
-                                       ? std::min<std::size_t>(note.bytes, Note::room)
-                                       : 0);
     lock.lock();
-    return hearer_.hear(
-        incoming_.from, note,
-        incoming_.data.empty() ? inside : std::span<const std::byte>(incoming_.data));
+    return hearer_.hear(incoming_.from, note, incoming_.carried());
 }
 
 bool Listeners::has_note() {

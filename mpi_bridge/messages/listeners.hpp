@@ -88,6 +88,9 @@ class Listeners {
         std::vector<std::byte> data;
         int from = 0;
         std::optional<Request> request;  // posted, and not done
+
+        // Once all is here.
+        [[nodiscard]] std::span<const std::byte> carried() const;
     };
 
     // Takes notes in until something changes.

@@ -10,7 +10,8 @@ namespace mpi_bridge {
 
 namespace {
 
-// What stands for something on which nothing depends if it cannot be delivered.
+// The kind of what is sent without a note: nothing depends on whether it can be delivered, as with
+// a refusal.
 constexpr Note::Kind of_no_consequence = Note::Kind::refuse;
 
 }  // namespace
@@ -34,14 +35,14 @@ Done Outbox::send(const Protocol::SendNote& note) {
     const bool is_posted = TRY(post(note_tag, std::as_bytes(std::span(&sent.note, 1))));
     if (!is_posted || behind.empty()) return {};
     Sent& rest = add(note.to, of_no_consequence, note.serial);
-    rest.carried.assign(behind.begin(), behind.end());
-    TRY(post(data_tag(note.serial), rest.carried));
+    rest.behind.assign(behind.begin(), behind.end());
+    TRY(post(data_tag(note.serial), rest.behind));
     return {};
 }
 
 Done Outbox::send(const Protocol::SendNoData& answer) {
     TRY(reap());
-    (void)add(answer.to, of_no_consequence, answer.serial);
+    add(answer.to, of_no_consequence, answer.serial);
     TRY(post(no_data_tag(answer.serial), {}));
     return {};
 }

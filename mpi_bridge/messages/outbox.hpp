@@ -34,14 +34,14 @@ class Outbox {
 
   private:
     struct Sent {
-        Note note;                       // of what follows one: what it answers
-        std::vector<std::byte> carried;  // the data behind the note before this; else empty
+        Note note;
+        std::vector<std::byte> behind;  // what is sent in the note's place: data behind another one
         int to = 0;
         Request request = 0;
     };
 
     // Adds a note to those that are sent, and returns it for what it has to say.
-    [[nodiscard]] Sent& add(int to, Note::Kind kind, std::uint32_t serial);
+    Sent& add(int to, Note::Kind kind, std::uint32_t serial);
     // Posts these bytes of the last one in `posted_`. Returns false, after the protocol was told,
     // if its target has left.
     [[nodiscard]] Outcome<bool> post(Tag tag, std::span<const std::byte> bytes);

@@ -89,9 +89,8 @@ class Protocol {
     void give_up(Id id, Seconds patience);
     [[nodiscard]] Failure too_late(Id id, Seconds patience) const;
 
-    // A peer has sent a note, and with an offer perhaps its data. Fails if the note cannot be
-    // understood.
-    [[nodiscard]] Done hear(int from, const Note& note, std::span<const std::byte> data = {});
+    // A peer has sent a note, and the data that it carries. Fails if they cannot be understood.
+    [[nodiscard]] Done hear(int from, const Note& note, std::span<const std::byte> data);
     // A note, or an answer without data, could not be delivered because its target has left.
     void undelivered(int to, Note::Kind kind, std::uint32_t serial);
 
