@@ -14,6 +14,7 @@
 #include "base/text.hpp"
 #include "node/bundle/bundle.hpp"
 #include "plan/gpus.hpp"
+#include "run/again/hosts.hpp"
 #include "run/blame/culprit.hpp"
 #include "run/blame/outside.hpp"
 #include "run/phases/phase.hpp"
@@ -201,7 +202,7 @@ PhaseEnd GpuCheck::run(Context& context) {
                                   .phase = std::string(name),
                                   .node = first,
                                   .first_error_line = std::move(verdict.fault)},
-                      .more_bad_nodes = std::move(verdict.bad_nodes),
+                      .more_bad_nodes = without(verdict.bad_nodes, {first}),
                       .may_start_again = true,
                       .of_node = true});
 }
