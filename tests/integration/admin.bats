@@ -162,6 +162,8 @@ assert found["slurm.unkillable"]["severity"] == "warning" and found["slurm.unkil
     # Slurm does not load it; pains.bats tells what becomes of jobs of ours then. Other steps run.
     run -0 as_user srun -N 1 echo ran
     [[ $output == *'Incompatible plugin version'* && $output == *ran* ]]
+    run ! as_user srun --job-json=/none -N 1 echo ran
+    [[ $output == *"unrecognized option '--job-json=/none'"* ]]
 }
 
 # Breaks when the files that name the plugin may be anybody's.
