@@ -69,15 +69,19 @@ namespace {
 Result<std::string> read_to_end(const FileDescriptor& file, const std::filesystem::path& path,
                                 std::size_t limit) {
     std::string bytes;
-    std::string chunk(64UL << 10U, '\0');
+    std::size_t length = 0;
     while (true) {
-        const ssize_t count = read(file.get(), chunk.data(), chunk.size());
+        // Most files are records of less than a page. Clearing more takes longer than reading them.
+        if (length == bytes.size()) bytes.resize(std::max(std::size_t{4096}, 2 * length));
+        const ssize_t count = read(file.get(), bytes.data() + length, bytes.size() - length);
         if (count < 0 && errno == EINTR) continue;
         if (count < 0) return system_error("read", path);
-        if (count == 0) return bytes;
-        bytes.append(chunk, 0, static_cast<std::size_t>(count));
-        if (bytes.size() > limit)
+        length += static_cast<std::size_t>(count);
+        if (length > limit)
             return fail(fmt::format("the file is larger than {} bytes", limit), path.string());
+        if (count > 0) continue;
+        bytes.resize(length);
+        return bytes;
     }
 }
 

@@ -39,7 +39,9 @@ class Builder final : public jsoncons::json_visitor {
 
     void visit_flush() override {}
     bool visit_begin_object(Tag /*tag*/, const Context& /*at*/, std::error_code& /*ec*/) override {
-        open_.emplace_back().is_object = true;
+        Level& level = open_.emplace_back();
+        level.is_object = true;
+        level.members.reserve(8);
         return true;
     }
     bool visit_end_object(const Context& /*at*/, std::error_code& /*ec*/) override {

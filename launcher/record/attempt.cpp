@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <system_error>
 #include <tuple>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
+#include "base/beneath.hpp"
 #include "base/file.hpp"
 #include "base/record.hpp"
 
@@ -20,10 +21,10 @@ constexpr std::string_view attempt_schema = "batchai-attempt/v1";
 
 // Returns the numbers of a job's attempts, in order.
 std::vector<int> numbers(const JobFiles& files) {
+    const base::FileDescriptor directory(
+        open(files.attempts().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     std::vector<int> found;
-    std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator(files.attempts(), error)) {
-        const std::string name = entry.path().filename().string();
+    for (const std::string& name : base::names_in(directory.get())) {
         int number = 0;
         const auto [end, code] = std::from_chars(name.data(), name.data() + name.size(), number);
         if (code == std::errc() && number > 0 && std::string_view(end) == ".json")

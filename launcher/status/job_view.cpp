@@ -413,9 +413,11 @@ base::Result<base::Value> attempts_value(const store::Store& store, const JobVie
     return base::Value(std::move(out));
 }
 
-base::Value to_value(const JobView& view) {
+namespace {
+
+// Adds to the properties of the job what is known of it.
+base::Value described(const JobView& view, base::Value value) {
     const auto& job = view.job;
-    base::Value value = job.properties;
     base::Value cluster;
     if (const auto key = job.cluster_key())
         cluster = base::Value::Object{{"id", cluster_id(job.subscription, *key)},
@@ -440,6 +442,17 @@ base::Value to_value(const JobView& view) {
     if (!view.tasks.empty()) value.set("taskStateCounts", to_value(count_tasks(view.tasks)));
     if (view.job.is_array && view.tasks.empty() && view.task) value.set("task", *view.task);
     return value;
+}
+
+}  // namespace
+
+base::Value to_value(const JobView& view) {
+    return described(view, view.job.properties);
+}
+
+base::Value to_value(JobView&& view) {
+    base::Value properties = std::move(view.job.properties);
+    return described(view, std::move(properties));
 }
 
 }  // namespace batchai::status

@@ -95,13 +95,4 @@ base::Result<base::FileDescriptor> lock_updates(const fs::path& home) {
                       "see which with fuser(1), and try again", base::ExitCode::refused);
 }
 
-base::Result<std::string> read_record(const fs::path& path) {
-    // The type is checked first, because opening a named pipe would wait for a writer.
-    struct stat status {};
-    if (stat(path.c_str(), &status) != 0) return base::system_error("read", path);
-    if (!S_ISREG(status.st_mode))
-        return base::fail("damaged record: not a regular file", path.string());
-    return base::read_file(path, 4UL << 20U);
-}
-
 }  // namespace batchai::store

@@ -30,10 +30,6 @@ namespace batchai::store {
 [[nodiscard]] base::Result<std::vector<std::string>> names_in(
     const std::filesystem::path& directory);
 
-// Returns the text of a record, which must be a regular file of at most 4 MiB. Anything else is an
-// error (not_found if the file does not exist).
-[[nodiscard]] base::Result<std::string> read_record(const std::filesystem::path& path);
-
 // Waits until no other process of this host updates a record, and lets none do so while the
 // returned file is open. On a file system that has no locks it returns at once. Fails if another
 // process keeps the lock for ten seconds.

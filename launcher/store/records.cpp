@@ -220,7 +220,7 @@ Result<Record> from_json(std::string_view text, const std::string& path, const K
                 "\"scaleSettings\" must hold exactly one of \"manual\" and \"autoScale\"", path);
     }
     record->key = key;
-    return *record;
+    return record;
 }
 
 // The two for each kind.

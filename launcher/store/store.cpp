@@ -152,8 +152,9 @@ Key key_below(const Parent& parent, const std::string& name) {
 
 template <typename Record>
 Result<Record> load_unchecked(const Paths& paths, const KeyOf<Record>& key) {
+    constexpr std::size_t longest = 4UL << 20U;
     const std::string path = paths.record(kind<Record>, key.names());
-    return from_json<Record>(TRY(read_record(path)), path, key);
+    return from_json<Record>(TRY(base::read_file(path, longest)), path, key);
 }
 
 // Reads the records of resources whose parent is known to exist. A name is skipped if it has no

@@ -255,8 +255,8 @@ base::Result<OutputFormat> output_format(std::string_view name) {
 base::Result<std::string> render_output(const Value& value, const Columns& columns,
                                         const OutputOptions& options) {
     const bool queried = options.query.has_value();
-    Value result = value;
-    if (queried) result = TRY(query(value, *options.query));
+    const Value answer = queried ? TRY(query(value, *options.query)) : Value();
+    const Value& result = queried ? answer : value;
     switch (options.format) {
         case OutputFormat::json:
             return format_json(result, base::KeyOrder::sorted);

@@ -90,7 +90,7 @@ void say_what_is_unfinished(const store::Store& store, const store::ExperimentKe
 Answer job_list(const user::ParentOptions& parents) {
     const auto here = TRY(open_context());
     bool complete = true;
-    const auto views =
+    auto views =
         status::view_jobs_of(here.store, here.slurm, user::experiment_key(parents), complete);
     if (!views && user::nothing_yet(views.error(), parents))
         return Outcome{Value::Array{}, status::job_columns};
@@ -98,7 +98,7 @@ Answer job_list(const user::ParentOptions& parents) {
     say_what_is_unfinished(here.store, user::experiment_key(parents), *views);
     Value::Array values(views->size());
     base::in_parallel(values.size(),
-                      [&](std::size_t i) { values[i] = status::to_value((*views)[i]); });
+                      [&](std::size_t i) { values[i] = status::to_value(std::move((*views)[i])); });
     return Outcome{std::move(values), columns_of_jobs(), complete ? 0 : 1};
 }
 
