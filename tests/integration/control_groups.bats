@@ -18,7 +18,10 @@ refused="Operation not permitted"
 allowed="No such device or address"
 
 setup_file() {
-    own_cluster cg --nodes 2 --gpus 2 --with cgroup1,affinity
+    # The kernel limits memory by one of the two versions.
+    local version=2
+    [[ ! -e /sys/fs/cgroup/memory/cgroup.procs ]] || version=1
+    own_cluster cg --nodes 2 --gpus 2 --with "cgroup$version,affinity"
     as_root_on login install -d -m 1777 "$share"
     make_root "$BATS_FILE_TMPDIR/root"
     pack "$BATS_FILE_TMPDIR/root" "$share/image.sqsh"

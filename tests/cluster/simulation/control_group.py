@@ -20,6 +20,8 @@ from .report import ClusterError
 _MOUNTED = Path("/sys/fs/cgroup")
 # Of version 1: what proctrack/cgroup, task/cgroup and jobacct_gather/cgroup use.
 _CONTROLLERS = ("freezer", "cpuset", "memory", "devices", "cpuacct", "cpu")
+# Slurm 22.05 overlooks the last controller of version 2, which with systemd is "pids".
+_LIMITS = ("cpu", "cpuset", "memory", "pids")
 _FROM_PARENT = {"cpuset": ("cpuset.cpus", "cpuset.mems")}
 
 
@@ -65,6 +67,28 @@ def enter(cluster: Cluster, host: str) -> None:
                 (group / name).write_text((group.parent / name).read_text())
         (group / "cgroup.procs").write_text("0")
     kernel.unshare(kernel.CLONE_NEWCGROUP)
+    if number == 2:
+        # A group that hands on controllers must have no processes itself.
+        inner = group / "host"
+        inner.mkdir(exist_ok=True)
+        (inner / "cgroup.procs").write_text("0")
+        for each in (_unified(), top, group):
+            _hand_on(each)
+
+
+def limits(number: int) -> set[str]:
+    """What the machine can limit by this version: each controller is bound to one of the two."""
+    if number == 1:
+        return {name for name in _LIMITS if (_MOUNTED / name / "cgroup.procs").exists()}
+    return set(_LIMITS) & set((_unified() / "cgroup.controllers").read_text().split())
+
+
+def _hand_on(group: Path) -> None:
+    """Lets the groups below have the controllers of version 2 that this one has."""
+    available = set((group / "cgroup.controllers").read_text().split())
+    for name in _LIMITS:
+        if name in available:
+            (group / "cgroup.subtree_control").write_text(f"+{name}")
 
 
 def files_to_join(anchor: int) -> list[str]:
@@ -91,7 +115,9 @@ def show(cluster: Cluster, root: Path) -> None:
         kernel.unmount_lazily(str(target))
         kernel.mount("cgroup2", str(target), "cgroup2")
         # systemd would have made it.
-        (target / "system.slice").mkdir(exist_ok=True)
+        slice_ = target / "system.slice"
+        slice_.mkdir(exist_ok=True)
+        _hand_on(slice_)
 
 
 def remove(cluster: Cluster) -> None:
@@ -118,10 +144,10 @@ def cgroup_conf(cluster: Cluster) -> str:
     """The text of cgroup.conf for a site with control groups."""
     number = version(cluster)
     lines = ["CgroupAutomount=no", f"CgroupPlugin=cgroup/v{number}", "ConstrainDevices=yes"]
-    if number == 1:
+    if "memory" in limits(number):
         lines += ["ConstrainRAMSpace=yes", "ConstrainSwapSpace=yes"]
-        if cluster.has("affinity"):
-            lines.append("ConstrainCores=yes")
-    else:
+    if "cpuset" in limits(number) and cluster.has("affinity"):
+        lines.append("ConstrainCores=yes")
+    if number == 2:
         lines.append("IgnoreSystemd=yes")
     return "\n".join(lines) + "\n"
