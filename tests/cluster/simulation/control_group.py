@@ -73,22 +73,24 @@ def enter(cluster: Cluster, host: str) -> None:
         inner.mkdir(exist_ok=True)
         (inner / "cgroup.procs").write_text("0")
         for each in (_unified(), top, group):
-            _hand_on(each)
+            _hand_on(cluster, each)
 
 
-def limits(number: int) -> set[str]:
-    """What the machine can limit by this version: each controller is bound to one of the two."""
-    if number == 1:
-        return {name for name in _LIMITS if (_MOUNTED / name / "cgroup.procs").exists()}
-    return set(_LIMITS) & set((_unified() / "cgroup.controllers").read_text().split())
+def _controllers(cluster: Cluster, group: Path) -> list[str]:
+    """The controllers of version 2 by which the site limits what is in the group.
+
+    Each is bound to version 1 or to version 2 for the whole machine. Only a site that limits cores
+    has any: where the root of the host's groups hands on controllers, Slurm leaves its groups
+    behind, empty, because slurmstepd cannot move to that root, as it can to the machine's.
+    """
+    available = (group / "cgroup.controllers").read_text().split()
+    return [name for name in _LIMITS if name in available and cluster.has("affinity")]
 
 
-def _hand_on(group: Path) -> None:
-    """Lets the groups below have the controllers of version 2 that this one has."""
-    available = set((group / "cgroup.controllers").read_text().split())
-    for name in _LIMITS:
-        if name in available:
-            (group / "cgroup.subtree_control").write_text(f"+{name}")
+def _hand_on(cluster: Cluster, group: Path) -> None:
+    """Lets the groups below have these controllers, too."""
+    for name in _controllers(cluster, group):
+        (group / "cgroup.subtree_control").write_text(f"+{name}")
 
 
 def files_to_join(anchor: int) -> list[str]:
@@ -117,7 +119,7 @@ def show(cluster: Cluster, root: Path) -> None:
         # systemd would have made it.
         slice_ = target / "system.slice"
         slice_.mkdir(exist_ok=True)
-        _hand_on(slice_)
+        _hand_on(cluster, slice_)
 
 
 def remove(cluster: Cluster) -> None:
@@ -144,9 +146,12 @@ def cgroup_conf(cluster: Cluster) -> str:
     """The text of cgroup.conf for a site with control groups."""
     number = version(cluster)
     lines = ["CgroupAutomount=no", f"CgroupPlugin=cgroup/v{number}", "ConstrainDevices=yes"]
-    if "memory" in limits(number):
+    limited = _controllers(cluster, _unified()) if number == 2 else ["memory"]
+    if number == 1 and cluster.has("affinity"):
+        limited.append("cpuset")
+    if "memory" in limited:
         lines += ["ConstrainRAMSpace=yes", "ConstrainSwapSpace=yes"]
-    if "cpuset" in limits(number) and cluster.has("affinity"):
+    if "cpuset" in limited:
         lines.append("ConstrainCores=yes")
     if number == 2:
         lines.append("IgnoreSystemd=yes")

@@ -96,8 +96,8 @@ TRAITS = (
     ),
     Trait(
         "cgroup2",
-        "Slurm tracks processes, and limits devices, by control groups of version 2, and memory too"
-        " on a machine that has that controller there",
+        "Slurm tracks processes, and limits devices, by control groups of version 2; with affinity"
+        " cores and memory, too, on a machine that has these controllers there",
         _BY_CONTROL_GROUP,
         "a host has one version of control groups",
     ),
