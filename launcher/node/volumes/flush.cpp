@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -54,15 +55,18 @@ constexpr seconds rclone_first{5};
 // so that progress is seen between copies.
 constexpr std::size_t longest_list = 60000;
 
-std::vector<UnwrittenFile> unwritten(const RemoteMount& remote) {
+Unwritten unwritten(const RemoteMount& remote) {
     return unwritten_files(remote.slot.cache(), remote.mount->remote->path);
 }
 
-std::size_t count_unwritten(const std::vector<RemoteMount>& mounts) {
-    std::size_t count = 0;
-    for (const RemoteMount& remote : mounts)
-        count += unwritten(remote).size();
-    return count;
+Unwritten unwritten(const std::vector<RemoteMount>& mounts) {
+    Unwritten all;
+    for (const RemoteMount& remote : mounts) {
+        Unwritten some = unwritten(remote);
+        std::move(some.files.begin(), some.files.end(), std::back_inserter(all.files));
+        all.complete = all.complete && some.complete;
+    }
+    return all;
 }
 
 seconds left_until(Clock::time_point end) {
@@ -74,7 +78,8 @@ std::vector<UnwrittenFile> next_copies(const std::vector<UnwrittenFile>& files) 
     std::vector<UnwrittenFile> copies;
     std::size_t length = 0;
     for (const UnwrittenFile& file : files) {
-        if (!file.whole || (!copies.empty() && file.top() != copies.front().top())) continue;
+        if (!file.whole || !file.placed || (!copies.empty() && file.top() != copies.front().top()))
+            continue;
         // The list has a line for each file, and rclone takes a CR at its end for a part of the
         // end.
         if (file.path.find_first_of("\n\r") != std::string::npos) continue;
@@ -86,7 +91,7 @@ std::vector<UnwrittenFile> next_copies(const std::vector<UnwrittenFile>& files) 
 }
 
 void copy_rest(const RemoteMount& remote, Clock::time_point end, const Trace& trace) {
-    const auto files = next_copies(unwritten(remote));
+    const auto files = next_copies(unwritten(remote).files);
     if (files.empty() || left_until(end) <= seconds(0)) return;
     std::vector<std::string> names;
     names.reserve(files.size());
@@ -116,13 +121,16 @@ void flush_volumes(const std::vector<RemoteMount>& mounts, const std::string& jo
     const auto end = begin + limit;
     auto next_message = begin + seconds(2);
     milliseconds pause{10};
-    while (const std::size_t files = count_unwritten(mounts)) {
+    while (true) {
+        const Unwritten left = unwritten(mounts);
+        if (left.files.empty() && left.complete) break;
         const auto now = Clock::now();
         if (now >= end) break;
         if (now >= next_message) {
             next_message += between_messages;
-            trace.line(fmt::format(
-                "waiting until {} files that the job wrote are on remote storage", files));
+            trace.line(
+                fmt::format("waiting until {} files that the job wrote are on remote storage",
+                            left.files.size()));
         }
         if (now - begin > rclone_first) {
             for (const RemoteMount& remote : mounts)

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -52,21 +54,77 @@ State read_state(const fs::path& note) {
     return {.written = dirty != nullptr && !*dirty, .whole = there == size_in(*note_value, -1)};
 }
 
-void add_unwritten(const fs::path& notes, const fs::path& data, std::vector<UnwrittenFile>& files) {
-    std::error_code error;
-    for (auto entry = fs::recursive_directory_iterator(notes, error);
-         !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
-        std::error_code ignored;
-        if (!entry->is_regular_file(ignored) || entry->is_symlink(ignored)) continue;
-        const State state = read_state(entry->path());
-        if (state.written) continue;
-        const fs::path below = entry->path().lexically_relative(notes);
-        const fs::path local = data / below;
-        // If the file is gone, it was deleted in the meantime.
-        if (!fs::exists(local, ignored)) continue;
-        files.push_back({below.string(), local.string(), entry->path().string(), state.whole});
-    }
+// Returns the rest of the path if it begins with the other one.
+std::optional<fs::path> below(const fs::path& path, const fs::path& start) {
+    const auto [rest, end] = std::mismatch(path.begin(), path.end(), start.begin(), start.end());
+    // A slash at the end counts as an empty component.
+    if (end != start.end() && !(end->empty() && std::next(end) == start.end())) return {};
+    fs::path out;
+    for (auto part = rest; part != path.end(); ++part)
+        out /= *part;
+    return out;
 }
+
+// Finds what is not stored in a cache, which has the files of each remote in "vfs", and rclone's
+// notes on them in "vfsMeta", both at the same paths.
+class Search {
+  public:
+    Search(fs::path cache, const std::string& remote_path)
+        : notes_(cache / "vfsMeta"),
+          data_(cache / "vfs"),
+          // As rclone writes the path: "a//b/../c", also at the root of a server, is "a/c".
+          top_(fs::path(remote_path).lexically_normal().relative_path()) {}
+
+    [[nodiscard]] Unwritten run() {
+        look_into(notes_);
+        std::sort(found_.files.begin(), found_.files.end(),
+                  [](const auto& a, const auto& b) { return a.local < b.local; });
+        return std::move(found_);
+    }
+
+  private:
+    void look_into(const fs::path& directory) {
+        std::error_code error;
+        fs::directory_iterator entry(directory, error);
+        for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+            std::error_code unknown;
+            const fs::file_status status = entry->symlink_status(unknown);
+            if (fs::is_directory(status))
+                look_into(entry->path());
+            else if (fs::is_regular_file(status))
+                look_at(entry->path());
+            else if (unknown)
+                found_.complete = false;
+        }
+        // rclone removes directories that have become empty.
+        if (error && error != std::errc::no_such_file_or_directory) found_.complete = false;
+    }
+
+    void look_at(const fs::path& note) {
+        const State state = read_state(note);
+        if (state.written) return;
+        const fs::path path = note.lexically_relative(notes_);
+        const fs::path local = data_ / path;
+        std::error_code unknown;
+        // If the file is gone, it was deleted in the meantime.
+        if (!fs::exists(local, unknown) && !unknown) return;
+        // rclone appends a hash of the remote's options to its name: "volume{x1y2z}". Each start
+        // of rclone has a different hash, because a password is never encoded the same way twice.
+        const std::string remote = path.begin()->string();
+        const fs::path inside = *below(path, remote);
+        const auto placed = remote.starts_with("volume") ? below(inside, top_) : std::nullopt;
+        found_.files.push_back({.path = placed.value_or(inside).string(),
+                                .local = local.string(),
+                                .note = note.string(),
+                                .whole = state.whole,
+                                .placed = placed.has_value()});
+    }
+
+    fs::path notes_;
+    fs::path data_;
+    fs::path top_;
+    Unwritten found_;
+};
 
 }  // namespace
 
@@ -90,21 +148,8 @@ base::Result<CacheSlot> CacheSlot::take(const base::Root& job_temp, std::size_t 
                       job_temp.path + "/.volumes");
 }
 
-std::vector<UnwrittenFile> unwritten_files(const std::string& cache,
-                                           const std::string& remote_path) {
-    std::vector<UnwrittenFile> files;
-    std::error_code error;
-    // rclone appends a hash of the remote's options to its name: "volume{x1y2z}". Each start of
-    // rclone has a different hash, because a password is never encoded the same way twice.
-    for (const auto& top : fs::directory_iterator(fs::path(cache) / "vfsMeta", error)) {
-        const std::string name = top.path().filename().string();
-        if (name.starts_with("volume"))
-            add_unwritten(top.path() / remote_path, fs::path(cache) / "vfs" / name / remote_path,
-                          files);
-    }
-    std::sort(files.begin(), files.end(),
-              [](const auto& a, const auto& b) { return a.local < b.local; });
-    return files;
+Unwritten unwritten_files(const std::string& cache, const std::string& remote_path) {
+    return Search(cache, remote_path).run();
 }
 
 namespace {

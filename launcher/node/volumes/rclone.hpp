@@ -43,10 +43,13 @@ class CacheSlot {
 
 // A file that the storage does not have at all, or not in its latest version.
 struct UnwrittenFile {
-    std::string path;   // relative to the top of the volume
+    std::string path;   // relative to the top of the volume, if it is placed
     std::string local;  // where its contents are on the node
     std::string note;   // path of rclone's note that it is not stored
     bool whole = true;  // false: only the parts that were written are there
+    // False: rclone keeps it for another remote, to which that of the volume leads (as "alias"
+    // does), and `path` begins with the path there.
+    bool placed = true;
 
     // Returns the directory below which `local` is at `path`.
     [[nodiscard]] std::string top() const {
@@ -55,10 +58,14 @@ struct UnwrittenFile {
     bool operator==(const UnwrittenFile&) const = default;
 };
 
-// Returns the files in the cache that are not stored, including those that a process still has open
-// for writing. `remote_path` is the path of the RemoteVolume.
-[[nodiscard]] std::vector<UnwrittenFile> unwritten_files(const std::string& cache,
-                                                         const std::string& remote_path);
+struct Unwritten {
+    std::vector<UnwrittenFile> files;
+    bool complete = true;  // false: the cache cannot be read, and there may be more
+};
+
+// Returns the files in the cache of a mount that are not stored, including those that a process
+// still has open for writing. `remote_path` is the path of the RemoteVolume.
+[[nodiscard]] Unwritten unwritten_files(const std::string& cache, const std::string& remote_path);
 
 // The functions below make rclone's arguments and environment, and read its messages. rclone knows
 // the storage as the remote "volume" in every call. The remote is described by environment

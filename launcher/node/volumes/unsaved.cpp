@@ -89,26 +89,31 @@ std::optional<Label> read_label(const std::string& slot) {
 
 // What is unwritten in a slot, and how much of it could be saved.
 struct Saved {
-    std::vector<UnwrittenFile> files;
+    Unwritten unwritten;
     std::size_t count = 0;
 
-    [[nodiscard]] bool all() const { return count == files.size(); }
+    [[nodiscard]] bool all() const { return unwritten.complete && count == unwritten.files.size(); }
 };
 
 Saved save(const std::string& slot, const Label& label) {
-    Saved saved{.files = unwritten_files(slot + "/cache", label.remote_path)};
+    Saved saved{.unwritten = unwritten_files(slot + "/cache", label.remote_path)};
     const fs::path place = label.place();
-    for (const UnwrittenFile& file : saved.files)
+    for (const UnwrittenFile& file : saved.unwritten.files)
         if (save_file(file.local, place / file.path)) ++saved.count;
     return saved;
 }
 
 // Returns whether a failure note says it. `kept` is where the rest is, if that is known.
 bool tell(const Saved& saved, const Label& label, const std::string& kept) {
-    if (saved.files.empty()) return true;
-    std::string text = fmt::format(
-        "{} has not got {} files that the job wrote ({}); {} of them are saved in {}", label.volume,
-        saved.files.size(), list_of(saved.files), saved.count, label.place().string());
+    const auto& [files, complete] = saved.unwritten;
+    if (files.empty() && complete) return true;
+    std::string text =
+        files.empty()
+            ? fmt::format("{} may lack files that the job wrote", label.volume)
+            : fmt::format(
+                  "{} has not got {} files that the job wrote ({}); {} of them are saved in {}",
+                  label.volume, files.size(), list_of(files), saved.count, label.place().string());
+    if (!complete) text += "; rclone's cache cannot be read to its end";
     if (!kept.empty())
         text += fmt::format("; the others are kept on {} in {} for {} days", node_name(), kept,
                             longest_kept.count() / 24);
@@ -183,6 +188,9 @@ base::Result<bool> save_leftovers(const base::Root& node_root, const std::string
     const fs::path directory = fs::path(node_root.path) / name;
     bool all_saved = true;
     bool storing = false;
+    const auto unreadable = [](const std::error_code& error) {
+        return error && error != std::errc::no_such_file_or_directory;
+    };
     std::error_code error;
     for (const auto& mount : fs::directory_iterator(directory / ".volumes", error)) {
         for (const auto& slot : fs::directory_iterator(mount.path(), error)) {
@@ -191,14 +199,23 @@ base::Result<bool> save_leftovers(const base::Root& node_root, const std::string
                 continue;
             }
             const auto label = read_label(slot.path().string());
-            if (!label) continue;
+            if (!label) {
+                // Without a cache, rclone was never started there.
+                std::error_code unknown;
+                if (!fs::exists(slot.path() / "cache", unknown) && !unknown) continue;
+                static_cast<void>(TRY(keep(node_root, job_id, slot.path())));
+                all_saved = false;
+                continue;
+            }
             const Saved saved = save(slot.path().string(), *label);
             const std::string kept =
                 saved.all() ? std::string() : TRY(keep(node_root, job_id, slot.path()));
             static_cast<void>(tell(saved, *label, kept));
             all_saved = all_saved && saved.all();
         }
+        if (unreadable(error)) break;
     }
+    if (unreadable(error)) return base::system_error("list", directory / ".volumes", error.value());
     if (storing)
         return base::fail("is still being stored by processes of the job", directory.string());
     return all_saved;

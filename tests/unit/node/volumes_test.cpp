@@ -130,9 +130,9 @@ TEST(Cache, KnowsWhatIsNotWritten) {
     add("volume{x1}", "b/dirty", R"({"Size": 1, "Dirty": true, "Rs": [{"Pos": 0, "Size": 1}]})");
     add("volume{x2}", "part", R"({"Size": 9, "Dirty": true, "Rs": [{"Pos": 8, "Size": 1}]})");
     add("volume", "half-a-note", R"({"Size": 1, "Di)");
-    add("other", "dirty", R"({"Size": 1, "Dirty": true})");
     write(cache / "vfsMeta/volume{x1}/share/a/deleted", R"({"Size": 1, "Dirty": true})");
-    const auto files = unwritten_files(cache.string(), "share/a");
+    const auto [files, complete] = unwritten_files(cache.string(), "share/a");
+    EXPECT_TRUE(complete);
     ASSERT_EQ(files.size(), 3U);
     EXPECT_EQ(files[0].path, "half-a-note");
     EXPECT_EQ(files[1].path, "b/dirty");
@@ -140,7 +140,33 @@ TEST(Cache, KnowsWhatIsNotWritten) {
     EXPECT_EQ(files[1].top(), (cache / "vfs/volume{x1}/share/a").string());
     EXPECT_EQ(files[2].path, "part");
     EXPECT_FALSE(files[2].whole);
-    EXPECT_TRUE(unwritten_files((cache / "none").string(), "share").empty());
+    for (const auto* same : {"/share/a", "share//a/", "/share/b/../a"}) {
+        const auto there = unwritten_files(cache.string(), same).files;
+        EXPECT_EQ(there, files) << same;
+    }
+    const auto none = unwritten_files((cache / "none").string(), "share");
+    EXPECT_TRUE(none.files.empty() && none.complete);
+}
+
+// Breaks when the files of a remote that leads to another one, as "alias" does, are overlooked:
+// they would be deleted with the cache.
+TEST(Cache, KnowsWhatIsNotWrittenOfARemoteBehindTheVolume) {
+    const Scratch scratch;
+    const auto cache = scratch.path();
+    write(cache / "vfs/local/export/share/a/file", "x");
+    write(cache / "vfsMeta/local/export/share/a/file", R"({"Size": 1, "Dirty": true})");
+    const auto files = unwritten_files(cache.string(), "share").files;
+    ASSERT_EQ(files.size(), 1U);
+    EXPECT_EQ(files[0].path, "export/share/a/file");
+    EXPECT_FALSE(files[0].placed);
+    EXPECT_TRUE(fs::exists(files[0].local));
+}
+
+// Breaks when a cache that cannot be read counts as empty.
+TEST(Cache, SaysThatItCannotBeRead) {
+    const Scratch scratch;
+    write(scratch.path() / "vfsMeta", "not a directory");
+    EXPECT_FALSE(unwritten_files(scratch.path().string(), "share").complete);
 }
 
 TEST(Cache, HasASlotForEachSandbox) {
