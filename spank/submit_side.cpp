@@ -5,6 +5,7 @@
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -84,8 +85,30 @@ std::string read_to_end(int descriptor) {
     }
 }
 
+// While this exists, the kernel keeps the status of children also for a process that was started
+// with SIGCHLD ignored.
+class KeepStatus {
+  public:
+    KeepStatus() {
+        struct sigaction standard {};
+        standard.sa_handler = SIG_DFL;
+        ignored_ = sigaction(SIGCHLD, nullptr, &before_) == 0 && before_.sa_handler == SIG_IGN &&
+                   sigaction(SIGCHLD, &standard, nullptr) == 0;
+    }
+    ~KeepStatus() {
+        if (ignored_) sigaction(SIGCHLD, &before_, nullptr);
+    }
+    KeepStatus(const KeepStatus&) = delete;
+    KeepStatus& operator=(const KeepStatus&) = delete;
+
+  private:
+    struct sigaction before_ {};
+    bool ignored_ = false;
+};
+
 // Runs the program with our environment and standard error. `output` gets its standard output,
-// `status` the status of waitpid(2). Returns false, with errno, if the program cannot be started.
+// `status` the status of waitpid(2). Returns false, with errno, if the program cannot be started or
+// its status is not known.
 bool run(std::vector<std::string>& arguments, std::string& output, int& status) {
     std::array<int, 2> ends{};
     if (pipe2(ends.data(), O_CLOEXEC) != 0) return false;
@@ -97,13 +120,17 @@ bool run(std::vector<std::string>& arguments, std::string& output, int& status) 
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    const KeepStatus keep_status;
     pid_t child = -1;
-    const int code = posix_spawn(&child, pointers[0], &actions, nullptr, pointers.data(), environ);
+    int code = posix_spawn(&child, pointers[0], &actions, nullptr, pointers.data(), environ);
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
     if (code == 0) {
         output = read_to_end(ends[0]);
-        while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+        while (waitpid(child, &status, 0) < 0) {
+            if (errno == EINTR) continue;
+            code = errno;
+            break;
         }
     }
     close(ends[0]);

@@ -131,6 +131,13 @@ void wait_for(pid_t process, int& status) {
     }
 }
 
+// A process that was started with SIGCHLD ignored never learns how its children end.
+void heed_ends_of_children() {
+    struct sigaction now {};
+    if (sigaction(SIGCHLD, nullptr, &now) == 0 && now.sa_handler == SIG_IGN)
+        ::signal(SIGCHLD, SIG_DFL);
+}
+
 [[noreturn]] void do_and_exit(const std::function<int()>& work) {
     int code = 255;
     try {
@@ -174,6 +181,7 @@ std::string read_to_end(int descriptor) {
 Result<Child> Child::start(const Program& program) {
     Launch launch(program);
     Pipe failure = TRY(make_pipe());
+    heed_ends_of_children();
     const pid_t parent = getpid();
     const pid_t process = ::fork();
     if (process < 0) return fail(fmt::format("cannot fork: {}", std::strerror(errno)));
@@ -198,6 +206,7 @@ Result<Child> Child::start(const Program& program) {
 }
 
 Result<Child> Child::fork(const std::function<int()>& work, bool ends_with_us) {
+    heed_ends_of_children();
     const pid_t parent = getpid();
     const pid_t process = ::fork();
     if (process < 0) return fail(fmt::format("cannot fork: {}", std::strerror(errno)));

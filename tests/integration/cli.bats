@@ -265,6 +265,21 @@ no_records() { prints_nothing as_user find "$HOME_DIR" -name records; }
 }
 
 # Breaks when the drop-in does not skip the first word, or a misspelt word is not guessed.
+# Breaks when what Slurm's commands, or ours, said is lost: a parent that ignores SIGCHLD hands that on.
+@test "a parent may ignore the ends of its children" {
+    run as_user env --ignore-signal=CHLD "BATCHAI_HOME=$HOME_DIR/records" "$PREFIX/bin/batchai" job create \
+        --name ignoring --config-file "$HOME_DIR/job.json" --query slurmJobId -o tsv
+    echo "$output"
+    [[ $status -eq 0 && $output =~ ^[0-9]+$ ]]
+    batchai job wait --name ignoring
+    # The launcher refuses the file, and sbatch hears of it.
+    as_user sh -c "echo '{' > $HOME_DIR/broken.json; printf '#!/bin/sh\n' > $HOME_DIR/script; chmod +x $HOME_DIR/script"
+    run ! as_user env --ignore-signal=CHLD sbatch --job-json="$HOME_DIR/broken.json" "$HOME_DIR/script"
+    echo "$output"
+    [[ $output == *broken.json* ]]
+    run -0 as_user env --ignore-signal=CHLD sbatch --wait -o /dev/null --job-json="$HOME_DIR/job.json" "$HOME_DIR/script"
+}
+
 @test "the command answers to az and guesses what was meant" {
     run -0 as_user bash -c "BATCHAI_HOME=$HOME_DIR/records PATH=$PREFIX/libexec/batchai/az-drop-in:\$PATH; \
         export BATCHAI_HOME; az group create --name team --location eastus -o none && \

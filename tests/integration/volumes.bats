@@ -84,7 +84,7 @@ local function account(key)
         file_share_remote = { type = "smb", host = "$(login_address)", port = "4455",
                               user = "%u" },
         blob_container_remote = { type = "webdav", url = "http://$(login_address):8099",
-                                  vendor = "other", user = "%u" },
+                                  vendor = "other", user = "%u", path = "/%s" },
         credentials_file = "/home/%u/" .. "${HOME_DIR##*/}/" .. key .. ".key",
     }
 end

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "base/process.hpp"
 
+#include <csignal>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,16 @@ TEST(Run, GivesOutputErrorAndExitCode) {
     EXPECT_EQ(done->exit_code, 7);
     EXPECT_EQ(done->standard_output, "hi");
     EXPECT_EQ(done->standard_error, "oops\n");
+}
+
+// Breaks when the kernel forgets how a program ended, because the caller was started with SIGCHLD
+// ignored.
+TEST(Run, LearnsTheExitCodeWhereTheEndsOfChildrenAreIgnored) {
+    auto* const before = signal(SIGCHLD, SIG_IGN);
+    const auto done = run({"sh", "-c", "exit 7"});
+    signal(SIGCHLD, before);
+    ASSERT_TRUE(done);
+    EXPECT_EQ(done->exit_code, 7);
 }
 
 TEST(Run, NamesAProgramThatIsNotThere) {
