@@ -76,7 +76,7 @@ bool drop_to(const User& user) {
     if (user.uid == 0) return true;
     if (syscall(SYS_setresuid, 0, 0, 0) == 0) return false;
     // A user whose own group is root's has nothing to regain there.
-    return user.gid == 0 || setegid(0) != 0;
+    return user.gid == 0 || syscall(SYS_setresgid, -1, 0, -1) != 0;
 }
 
 bool place_descriptors(const std::array<int, 4>& descriptors, int count, int null) {

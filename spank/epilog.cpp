@@ -33,16 +33,16 @@ void clean_after_job(spank_t handle, const Settings& settings) {
         program.arguments.insert(program.arguments.end(),
                                  {"--node-directory", settings.node_directory});
     program.environment = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"};
-    std::string command;  // for the message
-    // slurmd has set this.
-    if (const char* const name = getenv("SLURMD_NODENAME")) {
-        program.environment.push_back(std::string("SLURMD_NODENAME=") + name);
-        command = "env " + program.environment.back();
+    std::string command = "env";  // for the message
+    // slurmd has set these.
+    for (const char* const name : {"SLURMD_NODENAME", "SLURM_CONF"}) {
+        const char* const value = getenv(name);
+        if (value == nullptr) continue;
+        program.environment.push_back(std::string(name) + "=" + value);
+        command += ' ' + program.environment.back();
     }
-    if (const char* const file = getenv("SLURM_CONF"))
-        program.environment.push_back(std::string("SLURM_CONF=") + file);
     for (const std::string& word : program.arguments)
-        command += command.empty() ? word : ' ' + word;
+        command += ' ' + word;
     Child child;
     if (!start_as_user(program, user, child)) {
         slurm_error("batchai: epilog of job %u: cannot start %s: %s", job_id,

@@ -88,7 +88,7 @@ void add_places(spank_t handle, std::vector<std::string>& arguments) {
     // SLURM_SUBMIT_DIR would be the allocation's.
     if (const std::string directory = start_directory(handle); !directory.empty())
         arguments.push_back("--submit-directory=" + directory);
-    // slurmd has the variable in its own environment if it does not use the usual file.
+    // slurmd has set this in the environment of slurmstepd.
     if (const char* const file = getenv("SLURM_CONF"))
         arguments.insert(arguments.end(), {"--slurm-conf", file});
 }

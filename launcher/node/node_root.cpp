@@ -27,9 +27,12 @@ namespace fs = std::filesystem;
 constexpr const char* unguessable = ".XXXXXX";  // replaced by mkdtemp(3)
 
 // With the base "batchai-1001", returns true for "batchai-1001" and "batchai-1001.x7Gq2c", but not
-// for "batchai-10012".
+// for "batchai-10012", nor for a name that goes on with that of a node.
 bool is_name_of(std::string_view name, const std::string& base) {
-    return name.starts_with(base) && (name.size() == base.size() || name[base.size()] == '.');
+    constexpr std::size_t ending = std::string_view(unguessable).size();
+    return name.starts_with(base) &&
+           (name.size() == base.size() ||
+            (name[base.size()] == '.' && name.size() == base.size() + ending));
 }
 
 // Whoever may write to the directory can make any number of such names, so only those of the user

@@ -48,7 +48,7 @@ void Matching::give_up(int from, std::uint32_t serial) {
     for (Offer& each : offers_) {
         if (each.from != from || each.serial != serial) continue;
         each.withdrawn = true;
-        each.data.clear();
+        each.data = {};
     }
 }
 

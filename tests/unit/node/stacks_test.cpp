@@ -278,11 +278,16 @@ class ProgramOfStep {
         std::transform(variables.begin(), variables.end(), environment.begin(),
                        [](const std::string& variable) { return variable.c_str(); });
         const std::array<const char*, 3> command{"sleep", "600", nullptr};
-        // Returns when the child has its new environment.
         EXPECT_EQ(
             posix_spawn(&process_, "/bin/sleep", nullptr, nullptr,
                         const_cast<char**>(command.data()), const_cast<char**>(environment.data())),
             0);
+        // The kernel lets the caller go on before the child's new environment can be read.
+        const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+        const std::string path = fmt::format("/proc/{}/environ", process_);
+        while (batchai::base::read_file(path).value_or("").empty() &&
+               std::chrono::steady_clock::now() < end)
+            std::this_thread::yield();
     }
     ProgramOfStep(const ProgramOfStep&) = delete;
     ProgramOfStep& operator=(const ProgramOfStep&) = delete;

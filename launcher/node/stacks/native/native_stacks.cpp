@@ -50,6 +50,7 @@ struct Dump {
 // There may be no time for all threads of all processes.
 std::vector<NativeQuestion> main_threads_first(const std::vector<NativeQuestion>& questions) {
     std::vector<NativeQuestion> out;
+    out.reserve(2 * questions.size());
     for (const NativeQuestion& one : questions)
         out.push_back({.process = one.process, .threads = {one.threads.front()}});
     for (const NativeQuestion& one : questions) {
