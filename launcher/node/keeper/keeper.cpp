@@ -185,6 +185,7 @@ namespace {
 constexpr int backlog = 64;
 constexpr std::chrono::seconds first_client_deadline{10};
 constexpr int look_milliseconds = 50;  // polling interval while there is no client
+constexpr int reap_milliseconds = 10000;
 
 bool send_handles(int client, const std::array<int, keeper_handles>& handles) {
     char greeting = keeper_greeting;
@@ -287,7 +288,8 @@ void KeeperService::serve() {
         for (const base::FileDescriptor& client : clients_)
             watched.push_back({client.get(), POLLIN, 0});
         const bool all_there = !clients_.empty();
-        const int ready = poll(watched.data(), watched.size(), all_there ? -1 : look_milliseconds);
+        const int ready =
+            poll(watched.data(), watched.size(), all_there ? reap_milliseconds : look_milliseconds);
         // Orphans in the PID namespace become children of its first process, which must reap them.
         while (waitpid(-1, nullptr, WNOHANG) > 0) {
         }

@@ -76,10 +76,11 @@ base::FileDescriptor open_entries(const base::Root& root) {
     return base::open_beneath(root.directory.get(), entries_name, O_RDONLY | O_DIRECTORY);
 }
 
-// Best effort: only a later clean-up needs the boot id.
+// Best effort: only a later clean-up needs the boot id. All ids have the same length, so the file
+// need not be emptied first, in which state a process that is killed would leave it.
 void note_boot(int directory, const std::string& job_id) {
     const base::FileDescriptor file =
-        base::open_beneath(directory, job_id + boot, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        base::open_beneath(directory, job_id + boot, O_WRONLY | O_CREAT, 0600);
     const std::string id = base::boot_id();
     if (file.valid() && write(file.get(), id.data(), id.size()) < 0)
         unlinkat(directory, (job_id + boot).c_str(), 0);
@@ -247,8 +248,9 @@ base::Result<JobsLeft> jobs_left(const base::Root& root) {
         if (entry.substr(dot) != boot) continue;
         const base::FileDescriptor file =
             base::open_beneath(entries.get(), entry, O_RDONLY | O_NONBLOCK);
-        if (!file.valid() || now.empty()) continue;
-        if (base::trim(read_all(file.get())) != now)
+        const std::string then = file.valid() ? read_all(file.get()) : std::string();
+        if (then.empty() || now.empty()) continue;
+        if (base::trim(then) != now)
             jobs.interrupted.insert(job);
         else if (seconds_since_change(file.get()) > std::chrono::seconds(beyond_doubt).count())
             jobs.doubtful.insert(job);

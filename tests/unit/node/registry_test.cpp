@@ -231,6 +231,9 @@ TEST_F(Registry, TellsWhatIsLeftOfJobsThatCannotLive) {
     write("by-job/9.boot", "an earlier run of the node");
     EXPECT_THAT(jobs_left(root)->ended, ElementsAre("8"));
     EXPECT_THAT(jobs_left(root)->interrupted, ElementsAre("9"));
+    // A step that is killed before it has written the id tells nothing of when the job began.
+    write("by-job/7.boot", "");
+    EXPECT_THAT(jobs_left(root)->interrupted, ElementsAre("9"));
     ASSERT_TRUE(release(root, "8"));
     ASSERT_TRUE(release(root, "9"));
     EXPECT_THAT(jobs_left(root)->ended, IsEmpty());
