@@ -111,8 +111,12 @@ Result<void> check(const Paths& paths, const Kind& kind, Path names, bool must_e
     TRY(check_name(kind, names.back()));
     const Path parent = names.first(names.size() - 1);
     if (kind.parent != nullptr) TRY(check(paths, *kind.parent, parent, true));
+    if (!must_exist) return {};
     std::error_code code;
-    if (!must_exist || fs::exists(paths.record(kind, names), code)) return {};
+    const std::string record = paths.record(kind, names);
+    if (fs::exists(record, code)) return {};
+    // A file server that refuses or does not answer has not said that there is nothing.
+    if (code) return base::system_error("look for", record, code.value());
     // Only the directories of jobs can be reserved.
     if (const auto begun = unfinished(paths.of(kind, names)))
         return tl::unexpected(begun->error(names.back()));

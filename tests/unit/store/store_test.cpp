@@ -138,6 +138,21 @@ TEST_F(StoreTest, HasAJobWhoseRecordCannotBeReadToo) {
               base::ExitCode::not_found);
 }
 
+// A loop of links stands for each reason for which a path cannot be looked at, also as root.
+TEST_F(StoreTest, WhatCannotBeLookedForIsNotSaidToBeMissing) {
+    create_parents();
+    const fs::path groups = store_.home() / "groups";
+    fs::rename(groups, store_.home() / "elsewhere");
+    fs::create_symlink("groups", groups);
+    for (const auto& error :
+         {store_.get<Group>({"g"}).error(), store_.list<Job>({"g", "w", "e"}).error(),
+          store_.remove<Experiment>({"g", "w", "e"}).error()}) {
+        EXPECT_EQ(error.exit_code, base::ExitCode::failed) << error.text();
+        EXPECT_THAT(error.text(), HasSubstr("cannot look for"));
+        EXPECT_THAT(error.text(), HasSubstr("groups/g"));
+    }
+}
+
 TEST_F(StoreTest, TheOutermostMissingParentIsNamed) {
     const auto made = store_.create(Experiment{{"g", "w", "e"}, base::now()});
     ASSERT_FALSE(made);
