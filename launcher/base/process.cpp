@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/file.hpp"
+#include "base/standard_error.hpp"
 
 namespace batchai::base {
 
@@ -143,7 +144,7 @@ void heed_ends_of_children() {
     try {
         code = work();
     } catch (const std::exception& error) {
-        fmt::print(stderr, "batchai: {}\n", error.what());
+        print_error("batchai: {}\n", error.what());
     }
     _exit(code);
 }

@@ -10,10 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "base/process.hpp"
+#include "base/standard_error.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "cli/output/query.hpp"
@@ -45,7 +47,7 @@ int complain_of_options(const CLI::App& app, const std::vector<std::string>& mes
         command = command->get_subcommands().front();
         words += " " + command->get_name();
     }
-    fmt::print(stderr, "hint: `{} --help` shows how it is used\n", words);
+    base::print_error("hint: `{} --help` shows how it is used\n", words);
     return static_cast<int>(base::ExitCode::usage);
 }
 
@@ -151,9 +153,20 @@ int command_main(std::vector<std::string> words) {
     return code != 0 ? code : printed;
 }
 
+// A descriptor that the caller has closed would be that of the next file that is opened, and get
+// what is printed. /dev/null is opened for the other direction, so that reading and writing fail as
+// they would have.
+void open_standard_descriptors() {
+    for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+        if (fcntl(descriptor, F_GETFD) >= 0) continue;
+        static_cast<void>(open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY));
+    }
+}
+
 }  // namespace
 
 int main(int count, char** words) {
+    open_standard_descriptors();
     // Under services and some CI systems SIGPIPE is ignored. A reader that has seen enough ends the
     // command as quietly there as in a shell.
     std::signal(SIGPIPE, SIG_DFL);
@@ -161,11 +174,12 @@ int main(int count, char** words) {
         std::vector<std::string> copied(words + 1, words + count);
         clusters::hide_storage_key(count, words);
         const int code = command_main(std::move(copied));
-        // Standard output is buffered, so a full disk may be noticed only when it is flushed.
-        if (std::fflush(stdout) != 0) {
+        // Standard output is buffered, so a full disk may be noticed only when it is flushed. What
+        // the parser of the options prints is flushed already.
+        if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
             return complain({"cannot write to standard output", "", "", base::ExitCode::failed});
         }
-        return code;
+        return code == 0 && output_is_lost() ? static_cast<int>(base::ExitCode::failed) : code;
     } catch (const std::exception& error) {
         return complain({error.what(), "", "", base::ExitCode::failed});
     }

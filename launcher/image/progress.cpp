@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/standard_error.hpp"
 #include "base/text.hpp"
 
 namespace batchai::image {
@@ -47,7 +48,7 @@ std::string to_text(const Progress& progress) {
 ProgressPrinter::ProgressPrinter() : terminal_(isatty(STDERR_FILENO) != 0) {}
 
 ProgressPrinter::~ProgressPrinter() {
-    if (terminal_ && shown_) fmt::print(stderr, "\n");
+    if (terminal_ && shown_) base::print_error("\n");
 }
 
 void ProgressPrinter::show(const Progress& progress) {
@@ -57,13 +58,13 @@ void ProgressPrinter::show(const Progress& progress) {
     const std::string line = "batchai: " + to_text(progress);
     if (terminal_) {
         if (shown_ && new_stage) {
-            fmt::print(stderr, "\n");
+            base::print_error("\n");
             width_ = 0;
         }
-        fmt::print(stderr, "\r{:<{}}", line, width_);
+        base::print_error("\r{:<{}}", line, width_);
         width_ = line.size();
     } else {
-        fmt::print(stderr, "{}\n", line);
+        base::print_error("{}\n", line);
     }
     std::fflush(stderr);
     shown_ = true;

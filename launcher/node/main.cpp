@@ -27,6 +27,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/process.hpp"
+#include "base/standard_error.hpp"
 #include "base/text.hpp"
 #include "node/health.hpp"
 #include "node/keeper/leftovers.hpp"
@@ -58,7 +59,7 @@ using batchai::base::ExitCode;
 using batchai::base::write_all;
 
 int report(const Error& error) {
-    fmt::print(stderr, "batchai-node: {}\n", error.text());
+    batchai::base::print_error("batchai-node: {}\n", error.text());
     return static_cast<int>(error.exit_code);
 }
 

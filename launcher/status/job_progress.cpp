@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/standard_error.hpp"
 #include "base/utf8.hpp"
 #include "cli/output/terminal.hpp"
 #include "slurm/pending_reason.hpp"
@@ -47,15 +48,15 @@ base::Result<Followed> follow(JobWatch& watch,
 void JobProgress::look(const JobView& view) {
     if (!said_submission_) {
         said_submission_ = true;
-        fmt::print(stderr, "Job submitted at {}\n", python_time(view.job.creation_time));
+        base::print_error("Job submitted at {}\n", python_time(view.job.creation_time));
     }
     if (!said_start_ && view.state != ExecutionState::queued && view.start()) {
         said_start_ = true;
-        fmt::print(stderr, "Job started execution at {}\n", python_time(*view.start()));
+        base::print_error("Job started execution at {}\n", python_time(*view.start()));
     }
     if (!state_ || *state_ != view.state) {
         state_ = view.state;
-        fmt::print(stderr, "Job state: {}\n", slurm::to_string(view.state));
+        base::print_error("Job state: {}\n", slurm::to_string(view.state));
     }
     say_reason(view);
     say_alarms(view);
@@ -74,8 +75,8 @@ void JobProgress::say_reason(const JobView& view) {
     const auto words = slurm::pending_reason_in_words(view.evidence.slurm->reason);
     if (words.sentence == reason_) return;
     reason_ = words.sentence;
-    fmt::print(stderr, "The job is waiting: {}\n", words.sentence);
-    if (!words.advice.empty()) fmt::print(stderr, "  {}\n", words.advice);
+    base::print_error("The job is waiting: {}\n", words.sentence);
+    if (!words.advice.empty()) base::print_error("  {}\n", words.advice);
 }
 
 int say_end(const JobView& view) {
@@ -88,17 +89,17 @@ int say_end(const JobView& view) {
     const auto at = end ? python_time(*end) : "an unknown time";
     const auto took = start && end ? python_duration(*end - *start) : "an unknown time";
     if (view.state == ExecutionState::succeeded) {
-        fmt::print(stderr, "Job completed at {}; execution took {}\n", at, took);
+        base::print_error("Job completed at {}; execution took {}\n", at, took);
         return view.exit_code().value_or(0);
     }
-    fmt::print(stderr, "The job \"{}\" in resource group \"{}\" failed.\n", view.job.key.job,
-               view.job.key.group);
+    base::print_error("The job \"{}\" in resource group \"{}\" failed.\n", view.job.key.job,
+                      view.job.key.group);
     const auto code = view.exit_code();
     if (code) {
-        fmt::print(stderr, "Job failed with exit code {} at {}; execution took {}\n", *code, at,
-                   took);
+        base::print_error("Job failed with exit code {} at {}; execution took {}\n", *code, at,
+                          took);
     }
-    fmt::print(stderr, "{}", base::printable_lines(error_lines(job_errors(view))));
+    base::print_error("{}", base::printable_lines(error_lines(job_errors(view))));
     // Exit code 0 would tell a script that the job succeeded.
     return code && *code != 0 ? *code : unknown_exit_code;
 }

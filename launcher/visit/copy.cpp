@@ -19,6 +19,7 @@
 
 #include "base/beneath.hpp"
 #include "base/process.hpp"
+#include "base/standard_error.hpp"
 #include "base/text.hpp"
 #include "cli/output/terminal.hpp"
 #include "image/progress.hpp"
@@ -173,12 +174,12 @@ class CopyProgress {
         last_ = now;
         const double seconds = std::chrono::duration<double>(now - begin_).count();
         const auto rate = static_cast<std::int64_t>(static_cast<double>(bytes) / seconds);
-        fmt::print(stderr, "\r\033[K{}, {}/s", base::size_text(static_cast<std::int64_t>(bytes)),
-                   base::size_text(rate));
+        base::print_error("\r\033[K{}, {}/s", base::size_text(static_cast<std::int64_t>(bytes)),
+                          base::size_text(rate));
         visible_ = true;
     }
     void clear() {
-        if (std::exchange(visible_, false)) fmt::print(stderr, "\r\033[K");
+        if (std::exchange(visible_, false)) base::print_error("\r\033[K");
     }
 
   private:

@@ -36,6 +36,41 @@ create() { batchai job create --name "$1" --config-file "${2:-job.json}" --outpu
 state() { batchai job show --name "$1" --query executionState --output tsv; }
 no_records() { prints_nothing as_user find "$HOME_DIR" -name records; }
 
+# code_of REDIRECTION WORDS…: runs batchai with it, in a shell on the login host; prints the exit code.
+code_of() {
+    as_user bash -c "BATCHAI_HOME=$HOME_DIR/records $PREFIX/bin/batchai ${*:2} $1 < /dev/null; echo \$?" |
+        tail -n 1
+}
+
+# Breaks when a log that is full or closed ends a command by a signal, and so loses its exit code.
+@test "a standard error that takes nothing changes no exit code" {
+    local where
+    write_job fails.json 'exit 7'
+    create fails fails.json
+    for where in '2> /dev/full' '2>&-' '> /dev/null 2>&-'; do
+        [[ $(code_of "$where" job wait --name fails) == 7 ]]
+        [[ $(code_of "$where" job show --name nosuch) == 5 ]]
+        [[ $(code_of "$where" job foo) == 2 ]]
+        [[ $(code_of "$where" job list --query x[) == 2 ]]
+    done
+    [[ $(code_of '2>&-' job delete --name fails --yes) == 0 ]]
+}
+
+# Breaks when a copy of the logs on a full disk counts as complete.
+@test "output that is lost is a failure" {
+    local where
+    create whole
+    batchai job wait --name whole
+    for where in '> /dev/full' '>&-' '>&- 2>&-'; do
+        [[ $(code_of "$where" job logs whole) == 1 ]]
+        [[ $(code_of "$where" job report whole) == 1 ]]
+        [[ $(code_of "$where" job file stream --job whole --file-name stdout.txt) == 1 ]]
+        [[ $(code_of "$where" job list) == 1 ]]
+        [[ $(code_of "$where" --version) == 1 ]]
+        [[ $(code_of "$where" job wait --name whole) == 0 ]]
+    done
+}
+
 # Breaks when a parent's existence is not checked, a record is not written, or delete leaves children.
 @test "groups, workspaces and experiments are made, shown, listed and deleted" {
     run -5 batchai workspace create --workspace dev --resource-group team

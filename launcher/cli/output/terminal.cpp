@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/standard_error.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 
@@ -24,6 +25,7 @@ bool called_as_az() {
 namespace {
 
 bool only_errors = false;
+bool output_was_lost = false;
 
 }  // namespace
 
@@ -37,16 +39,16 @@ bool only_errors_are_shown() {
 
 void say(std::string_view line) {
     if (only_errors) return;
-    fmt::print(stderr, "batchai: {}\n", base::printable_lines(line));
+    base::print_error("batchai: {}\n", base::printable_lines(line));
 }
 
 void warn(std::string_view line) {
     if (only_errors) return;
-    fmt::print(stderr, "batchai: warning: {}\n", base::printable_lines(line));
+    base::print_error("batchai: warning: {}\n", base::printable_lines(line));
 }
 
 void say_error(std::string_view text) {
-    fmt::print(stderr, "batchai: error: {}\n", base::printable_lines(text));
+    base::print_error("batchai: error: {}\n", base::printable_lines(text));
 }
 
 bool print_bytes(std::string_view bytes) {
@@ -57,12 +59,17 @@ bool print_bytes(std::string_view bytes) {
             continue;
         }
         if (count < 0) {
+            output_was_lost = true;
             say(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
             return false;
         }
         bytes.remove_prefix(static_cast<std::size_t>(count));
     }
     return true;
+}
+
+bool output_is_lost() {
+    return output_was_lost;
 }
 
 base::Result<bool> confirm(bool yes) {
@@ -73,7 +80,7 @@ base::Result<bool> confirm(bool yes) {
     }
     std::string line;
     while (true) {
-        fmt::print(stderr, "Are you sure you want to perform this operation? (y/n): ");
+        base::print_error("Are you sure you want to perform this operation? (y/n): ");
         if (!std::getline(std::cin, line)) return false;
         const auto answer = base::lower(base::trim(line));
         if (answer == "y" || answer == "yes") return true;

@@ -29,6 +29,8 @@ void say_error(std::string_view text);
 // Writes to standard output without buffering, so that a reader has the bytes at once. Returns
 // false, after it has said why, if that is not possible, and also after Ctrl-C.
 [[nodiscard]] bool print_bytes(std::string_view bytes);
+// Returns whether print_bytes() could not write something.
+[[nodiscard]] bool output_is_lost();
 
 // Asks for confirmation before a destructive operation and returns whether to go on. `yes` skips
 // the question. If standard input is not a terminal, nobody can answer, which is an error

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/standard_error.hpp"
 #include "base/text.hpp"
 #include "cli/output/terminal.hpp"
 #include "job/syntax/utf8.hpp"
@@ -44,12 +45,12 @@ TransferProgress::TransferProgress(bool wanted)
     : shows_(wanted && !only_errors_are_shown() && isatty(STDERR_FILENO) != 0) {}
 
 TransferProgress::~TransferProgress() {
-    if (width_ > 0) fmt::print(stderr, "\n");
+    if (width_ > 0) base::print_error("\n");
 }
 
 void TransferProgress::begin(const std::string& name, std::int64_t total) {
     if (!shows_) return;
-    if (width_ > 0) fmt::print(stderr, "\n");
+    if (width_ > 0) base::print_error("\n");
     width_ = 0;
     name_ = name;
     total_ = total;
@@ -65,7 +66,7 @@ void TransferProgress::show(std::int64_t done) {
 
 void TransferProgress::print(std::int64_t done) {
     const auto line = progress_line(name_, done, total_);
-    fmt::print(stderr, "\r{:<{}}", line, width_);
+    base::print_error("\r{:<{}}", line, width_);
     std::fflush(stderr);
     width_ = line.size();
     last_ = std::chrono::steady_clock::now();

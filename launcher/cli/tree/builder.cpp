@@ -15,6 +15,7 @@
 #include <CLI/Version.hpp>
 #include <fmt/format.h>
 
+#include "base/standard_error.hpp"
 #include "base/text.hpp"
 #include "cli/tree/ids.hpp"
 #include "cli/tree/refused.hpp"
@@ -222,7 +223,7 @@ void add_registered_verbs(CommandTree& tree) {
 
 Verbs::Verbs(std::string_view group, int place, AddVerbs add) {
     if (table_of_verbs().try_emplace({words_of(group).size(), group, place}, add).second) return;
-    fmt::print(stderr, "batchai: two rows of verbs have the place {} in \"{}\"\n", place, group);
+    base::print_error("batchai: two rows of verbs have the place {} in \"{}\"\n", place, group);
     std::abort();
 }
 

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/standard_error.hpp"
 #include "cli/output/output.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/context.hpp"
@@ -100,17 +101,17 @@ Answer hand_over(const HandOverOptions& options) {
         .options = options.file};
     if (options.secret_variables) return print_secret_variables(submission);
     TRY(submit::prepare(submission));
-    fmt::print(stderr, "{}", submit::messages(submission));
+    base::print_error("{}", submit::messages(submission));
     if (!submission.is_sound())
         return Outcome{.exit_code = static_cast<int>(base::ExitCode::bad_job_file)};
     if (submission.plan->software)
-        fmt::print(stderr,
-                   "batchai: `batchai run` sets up the \"software\" of {}; steps of your own have "
-                   "it after that\n",
-                   options.file.path);
+        base::print_error(
+            "batchai: `batchai run` sets up the \"software\" of {}; steps of your own have "
+            "it after that\n",
+            options.file.path);
     if (submission.plan->webhook)
-        fmt::print(stderr, "batchai: `batchai run` tells the webhook of {} of the job's end\n",
-                   options.file.path);
+        base::print_error("batchai: `batchai run` tells the webhook of {} of the job's end\n",
+                          options.file.path);
     const auto to_set = TRY(options_for_filter(options, *submission.plan));
     const std::string answer = answer_for_plugin(submission, to_set);
     if (answer.size() > BATCHAI_HAND_OVER_LIMIT)
@@ -141,7 +142,7 @@ Answer validate(const ValidateOptions& options) {
     if (options.format == "json") {
         fmt::print("{}", job::diagnostics_json(submission.diagnostics, name));
     } else {
-        fmt::print(stderr, "{}", submit::messages(submission));
+        base::print_error("{}", submit::messages(submission));
         if (valid) fmt::print("{}: valid\n", name);
     }
     return Outcome{.exit_code = valid ? 0 : static_cast<int>(base::ExitCode::bad_job_file)};

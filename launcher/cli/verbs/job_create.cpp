@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/process.hpp"
+#include "base/standard_error.hpp"
 #include "base/text.hpp"
 #include "cli/output/output.hpp"
 #include "cli/output/terminal.hpp"
@@ -171,7 +172,7 @@ Answer job_create(const JobCreateOptions& given) {
         .cluster_name = options.cluster,
         .slurm_is_asked = options.check};
     TRY(submit::prepare(submission));
-    fmt::print(stderr, "{}", submit::messages(submission));
+    base::print_error("{}", submit::messages(submission));
     if (!submission.is_sound())
         return Outcome{.exit_code = static_cast<int>(base::ExitCode::bad_job_file)};
     if (options.dry_run) {

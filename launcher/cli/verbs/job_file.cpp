@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/standard_error.hpp"
 #include "cli/output/output.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
@@ -46,25 +47,24 @@ class Messages {
     void before(bool there) {
         if (there && !found_) {
             found_ = true;
-            fmt::print(stderr, "File found with URL \"{}\". Start streaming\n", url_);
+            base::print_error("File found with URL \"{}\". Start streaming\n", url_);
         }
     }
     void absent(bool job_ended) {
         if (found_) return;
         if (job_ended) {
             missing_ = true;
-            fmt::print(stderr, "The file \"{}\" not found for the completed job.\n", name_);
+            base::print_error("The file \"{}\" not found for the completed job.\n", name_);
         } else if (!waiting_) {
             waiting_ = true;
-            fmt::print(stderr, "The file \"{}\" not found. Waiting for the job to generate it.\n",
-                       name_);
+            base::print_error("The file \"{}\" not found. Waiting for the job to generate it.\n",
+                              name_);
         }
     }
     // Whether the job has ended without the file.
     [[nodiscard]] bool missing() const { return missing_; }
     void restarted() {
-        fmt::print(stderr, "The file \"{}\" was written anew. Streaming it from its start\n",
-                   name_);
+        base::print_error("The file \"{}\" was written anew. Streaming it from its start\n", name_);
     }
 
   private:
@@ -88,7 +88,7 @@ void say_what_there_is(const std::filesystem::path& root, const std::string& pat
         names += (names.empty() ? "" : ", ") + *name;
     }
     if (count > most) names += fmt::format(" and {} more", count - most);
-    fmt::print(stderr, "hint: there are {}\n", names);
+    base::print_error("hint: there are {}\n", names);
 }
 
 Answer stream(status::JobWatch& watch, status::FileFollower& follower, Messages& messages) {

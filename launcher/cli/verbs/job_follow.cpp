@@ -16,6 +16,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "base/standard_error.hpp"
 #include "base/text.hpp"
 #include "cli/output/terminal.hpp"
 #include "plan/sweep_file.hpp"
@@ -118,14 +119,14 @@ Wish ask_what_becomes_of_the_job() {
     if (isatty(STDIN_FILENO) == 0 || isatty(STDERR_FILENO) == 0) return Wish::leave;
     Interruption::forget();
     while (true) {
-        fmt::print(stderr, "\nLeave the job running, or end it? (l/e): ");
+        base::print_error("\nLeave the job running, or end it? (l/e): ");
         std::array<char, 256> line{};
         std::array<pollfd, 1> input{{{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0}}};
         const ssize_t count = Interruption::poll(input, std::nullopt) > 0
                                   ? ::read(STDIN_FILENO, line.data(), line.size())
                                   : 0;
         if (count <= 0) {
-            fmt::print(stderr, "\n");
+            base::print_error("\n");
             return Wish::leave;
         }
         const auto answer = base::lower(base::trim({line.data(), static_cast<std::size_t>(count)}));

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/process.hpp"
+#include "base/standard_error.hpp"
 #include "cli/output/output.hpp"
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
@@ -69,7 +70,7 @@ base::Result<bool> make_new_plan(const RunVerbOptions& options, run::RunOptions&
                                   .goal = submit::Goal::frozen,
                                   .options = std::move(file)};
     TRY(submit::prepare(submission));
-    fmt::print(stderr, "{}", submit::messages(submission));
+    base::print_error("{}", submit::messages(submission));
     if (!submission.is_sound()) return false;
     TRY(submit::carry_out(submission));
     run.plan_path = record::JobFiles(submission.directory).plan().string();
