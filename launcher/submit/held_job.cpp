@@ -69,9 +69,23 @@ void restore_priority(const slurm::Client& client, const plan::Plan& plan, const
                               priority->value, set.error().text()));
 }
 
+// Of a job that is too large for its partition, Slurm says that it cannot be released, and lets it
+// go all the same.
+bool is_let_go(const slurm::Client& client, const slurm::JobId& id) {
+    const auto jobs = client.jobs({id.text()});
+    if (!jobs || jobs->empty()) return false;
+    return std::none_of(jobs->begin(), jobs->end(),
+                        [](const auto& job) { return job.second.reason == "JobHeldUser"; });
+}
+
 base::Result<void> let_go(const slurm::Client& client, const plan::Plan& plan,
                           const slurm::JobId& id, const base::HeldSignals& held) {
     auto released = release(client, id, held);
+    if (!released && is_refusal(released.error()) && is_let_go(client, id)) {
+        cli::warn(fmt::format("Slurm job {} is in the queue, but does not start as things are: {}",
+                              id.text(), released.error().what));
+        released = {};
+    }
     if (!released) {
         auto error = std::move(released).error();
         error.what =

@@ -189,6 +189,17 @@ sbatch_has_ended() { prints_nothing lines_like '[s]batch' as_user ps -u alice -o
     run -0 batchai job wait --name patient
 }
 
+# Breaks when a job that Slurm has let go is said to be held, because of what Slurm says of its size.
+@test "a job that is larger than the cluster waits, and its user is told" {
+    write_mpi_job wide.json 40 'true'
+    run -0 batchai job create --name wide -f wide.json -o none
+    [[ $output == *"warning: Slurm job "*" does not start as things are"* ]]
+    [[ $output != *held* && $(queue) == *"PENDING Partition"*" wide"* ]]
+    run -0 batchai job show --name wide --query pendingReason.hint
+    [[ $output == *"lower nodeCount"* ]]
+    batchai job terminate --name wide --yes
+}
+
 # waits_for_its_time NAME: for wait_until; Slurm's scheduler has looked at it.
 waits_for_its_time() { [[ $(queue) == *"PENDING BeginTime $1"* ]]; }
 
