@@ -55,7 +55,14 @@ std::optional<unsigned> cancelled_by(const JobStatus& job) {
     return base::number_in<unsigned>(std::string_view(job.state_text).substr(words.size()));
 }
 
+// Slurm reports this number of a signal for a batch script whose output it could not open.
+bool has_no_output_file(const JobStatus& job) {
+    constexpr int in_place_of_a_signal = 53;
+    return job.state == JobState::failed && job.signal == in_place_of_a_signal;
+}
+
 bool could_not_be_launched(const JobStatus& job) {
+    if (has_no_output_file(job)) return true;
     return job.reason == "JobLaunchFailure" && !job.signal && job.exit_code.value_or(0) == 0;
 }
 
@@ -96,6 +103,10 @@ std::optional<FailureCode> by_state(const JobStatus& job) {
         default:
             break;
     }
+    if (has_no_output_file(job))
+        return FailureCode{"JobLaunchFailed",
+                           "Slurm could not open slurm.log in the job's directory on the job's "
+                           "node, which must see the directory of the records too (BATCHAI_HOME)"};
     if (could_not_be_launched(job))
         return FailureCode{"JobLaunchFailed", "Slurm could not start the job on its node"};
     return std::nullopt;
@@ -193,6 +204,7 @@ std::optional<int> exit_code(const JobEvidence& evidence) {
     if (state == ExecutionState::failed && evidence.termination_requested) return std::nullopt;
     if (record_decides(evidence)) return evidence.attempt->exit_code;
     if (!evidence.slurm) return std::nullopt;
+    if (has_no_output_file(*evidence.slurm)) return std::nullopt;
     if (evidence.slurm->signal) return 128 + *evidence.slurm->signal;
     return own_exit_code(*evidence.slurm);
 }

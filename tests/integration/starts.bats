@@ -50,6 +50,19 @@ did_not_start() {
     as_user sh -c "cat $HOME_DIR/logs/*/*/*/*/*/*/*/$1/*/stdouterr/execution*.log" | grep -F -- "$2"
 }
 
+# Breaks when Slurm's number for it is taken for the signal of a program, and nobody says what to do.
+@test "a job whose node does not see its records is told so" {
+    local records="/tmp/records-$BATS_TEST_NUMBER-$$"
+    here() { as_user_on login env "BATCHAI_HOME=$records" "BATCHAI_SITE=$HOME_DIR/site.lua" "$PREFIX/bin/batchai" "$@"; }
+    submit seen true
+    batchai job wait --name seen
+    here job create --name unseen --config-file "$HOME_DIR/seen.json" --output none
+    run here job wait --name unseen
+    as_user_on login rm -rf "$records"
+    [[ $status -ne 0 && $output == *"Slurm could not open slurm.log"*BATCHAI_HOME* ]]
+    [[ $output == *"EndedBy: start"* && $output != *"exit code"* ]]
+}
+
 # Breaks when srun's 0 is believed after it has started no rank: the job would be a success.
 @test "ranks whose output files cannot be made have not succeeded" {
     # Once the preparation has started on both nodes.

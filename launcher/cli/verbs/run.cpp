@@ -87,7 +87,8 @@ Answer run_plan(const RunVerbOptions& options) {
         return Outcome{.exit_code = static_cast<int>(base::ExitCode::bad_job_file)};
     if (run.plan_path.empty() || run.digest.empty()) {
         return base::fail("no plan is given", "batchai run",
-                          "submit with `sbatch --job-json=job.json`, or add --job-json=job.json",
+                          "submit with `sbatch --job-json=job.json` and --export=ALL, or add "
+                          "--job-json=job.json",
                           base::ExitCode::usage);
     }
     return Outcome{.exit_code = run::run_job(run)};

@@ -176,6 +176,19 @@ TEST(EndedByOf, AJobThatSlurmCouldNotLaunchEndedAtItsStart) {
     EXPECT_EQ(failure_code(evidence)->code, "JobFailed");
 }
 
+TEST(EndedByOf, AJobWhoseLogItsNodeCannotOpenNeverBegan) {
+    auto evidence = of(JobState::failed);
+    evidence.slurm->exit_code = 0;
+    evidence.slurm->signal = 53;
+    for (const char* reason : {"JobLaunchFailure", ""}) {  // squeue's and sacct's
+        evidence.slurm->reason = reason;
+        EXPECT_EQ(ended_by(evidence), EndedBy::start);
+        EXPECT_EQ(failure_code(evidence)->code, "JobLaunchFailed");
+        EXPECT_NE(failure_code(evidence)->message.find("slurm.log"), std::string::npos);
+        EXPECT_EQ(exit_code(evidence), std::nullopt);
+    }
+}
+
 // Breaks when a job whose record the disk did not take is said to have been ended by its program.
 TEST(EndedByOf, AProgramThatDidNotBeginEndedNothing) {
     auto evidence = of(JobState::failed);
