@@ -113,7 +113,7 @@ std::string build_reply(const batchai::node::SandboxRequest& request,
             {made->environment, made->unset, made->working_directory, made->one_id});
     } catch (const std::exception& error) {
         made.reset();
-        return batchai::node::failure_reply(Error{error.what(), "batchai-node", {}, {}});
+        return batchai::node::failure_reply(Error{error.what(), "batchai-node", {}});
     }
 }
 

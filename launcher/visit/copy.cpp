@@ -142,14 +142,14 @@ base::Error complaint(int code, const std::string& there, const std::string& nod
             return {"is a directory", where, "add --recursive to copy it with all that is in it",
                     base::ExitCode::usage};
         case no_tar:
-            return {"the job's image has no tar, which copies the files",
-                    where,
+            return {"the job's image has no tar, which copies the files", where,
                     "put tar into the image, or have the job write to shared storage",
-                    {}};
+                    base::ExitCode::failed};
         case not_entered:
-            return {"the directory cannot be entered", where, {}, {}};
+            return {"the directory cannot be entered", where, {}, base::ExitCode::failed};
         case in_the_way:
-            return {"something of another kind has this name there", where, {}, {}};
+            return {
+                "something of another kind has this name there", where, {}, base::ExitCode::failed};
         default:
             break;
     }
@@ -157,7 +157,7 @@ base::Error complaint(int code, const std::string& there, const std::string& nod
         fmt::format("the copy failed (exit code {}){}{}", code, said.empty() ? "" : ":\n", said),
         where,
         {},
-        {}};
+        base::ExitCode::failed};
 }
 
 // Shows how much has been copied, if somebody looks.

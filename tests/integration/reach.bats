@@ -225,6 +225,10 @@ SCRIPT
     run batchai job cp tree/big inside:/nowhere/deep/x
     echo "$output"
     [[ $status -eq 5 && $output == *"no such file"* ]]
+    run batchai job cp tree/big inside:/proc/x
+    [[ $status -eq 1 && $output == *"the copy failed"* ]]
+    run batchai job cp -r tree 'inside:$AZ_BATCHAI_JOB_TEMP/big'
+    [[ $status -eq 1 && $output == *"of another kind"* ]]
     run batchai job shell inside -- sh -c 'ls -A $AZ_BATCHAI_JOB_TEMP /var | grep batchai-cp'
     [[ $status -eq 1 ]]
 }
