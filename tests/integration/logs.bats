@@ -326,6 +326,10 @@ has_lines() { [[ $(as_user cat "$2" | wc -l) -eq $1 ]]; }
     [[ $output == *"the job has no rank on a node h9"*"its ranks are on h1, h2" ]]
     run -2 batchai job logs few --rank 3-1
     [[ $output == *'"3-1" is not a list of ranks'* ]]
+    run -2 batchai job logs few --tail -1
+    [[ $output == *'--tail: "-1" is not a number from 0 on'* ]]
+    run -2 batchai job logs few --attempt 0
+    [[ $output == *'--attempt: "0" is not a number above 0'* ]]
     run -2 batchai job logs few --since yesterday
     [[ $output == *'"yesterday" is not a time'* ]]
     run -2 batchai job logs

@@ -3,10 +3,27 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include <CLI/App.hpp>
+#include <fmt/format.h>
 
 namespace batchai::cli {
+
+namespace {
+
+// As CLI::PositiveNumber and CLI::NonNegativeNumber, which name the largest double, in 309 digits.
+CLI::Validator number_from(bool with_zero, const std::string& name, const std::string& limit) {
+    return {[with_zero, limit](const std::string& text) {
+                double number = 0;
+                const bool fits = CLI::detail::lexical_cast(text, number) &&
+                                  (number > 0 || (number == 0 && with_zero));
+                return fits ? std::string() : fmt::format("\"{}\" is not a number {}", text, limit);
+            },
+            name};
+}
+
+}  // namespace
 
 Option Option::required(bool is) const {
     option_->required(is);
@@ -34,12 +51,12 @@ Option Option::one_of(const std::vector<std::string>& words) const {
 }
 
 Option Option::positive() const {
-    option_->check(CLI::PositiveNumber);
+    option_->check(number_from(false, "POSITIVE", "above 0"));
     return *this;
 }
 
 Option Option::non_negative() const {
-    option_->check(CLI::NonNegativeNumber);
+    option_->check(number_from(true, "NONNEGATIVE", "from 0 on"));
     return *this;
 }
 

@@ -212,7 +212,8 @@ const Verbs job_logs_verbs("job", 40, [](CommandTree& tree, Parser job) {
         .type_name("TIME");
     add_optional(leaf, "--tail", options->tail,
                  "Only the last lines: of all ranks together with --merge, else of each rank")
-        .type_name("LINES");
+        .type_name("LINES")
+        .non_negative();
     leaf.add_flag("--merge", options->merge,
                   "All ranks together in the order of time, with \"host:rank \" before each line");
     leaf.add_flag(
