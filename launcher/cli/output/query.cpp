@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cli/output/query.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -72,7 +75,48 @@ tl::unexpected<base::Error> fault(std::string_view expression, const std::error_
                       base::ExitCode::usage);
 }
 
-base::Result<Expression> compile(std::string_view expression) {
+bool is_json(std::string_view text) {
+    try {
+        static_cast<void>(Json::parse(std::string(text)));
+        return true;
+    } catch (const std::exception&) {
+        return false;
+    }
+}
+
+// Returns the length of what begins with a quotation mark and ends with the next one that has no
+// backslash in front; of the whole text if there is none.
+std::size_t quoted_length(std::string_view text) {
+    std::size_t at = 1;
+    while (at < text.size() && text[at] != text.front())
+        at += text[at] == '\\' ? 2 : 1;
+    return std::min(at + 1, text.size());
+}
+
+// The Azure CLI takes a literal that is not JSON, such as `failed`, for a string. So did JMESPath
+// in its first years, and many scripts are written like that.
+std::string with_json_literals(std::string_view expression) {
+    std::string out;
+    while (!expression.empty()) {
+        const char first = expression.front();
+        const bool quotes = first == '`' || first == '\'' || first == '"';
+        const std::size_t length = quotes ? quoted_length(expression) : 1;
+        const std::string_view part = expression.substr(0, length);
+        expression.remove_prefix(length);
+        if (first != '`' || length < 2 || part.back() != '`' ||
+            is_json(part.substr(1, length - 2))) {
+            out += part;
+            continue;
+        }
+        std::string_view text = part.substr(1, length - 2);
+        text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+        out += fmt::format("`\"{}\"`", text);
+    }
+    return out;
+}
+
+base::Result<Expression> compile(std::string_view given) {
+    const std::string expression = with_json_literals(given);
     try {
         return jsoncons::jmespath::make_expression<Json>(expression);
     } catch (const jsoncons::jmespath::jmespath_error& error) {

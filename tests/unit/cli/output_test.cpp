@@ -159,6 +159,19 @@ TEST(Query, FiltersAndFunctionsWork) {
     EXPECT_EQ(rendered(value, OutputFormat::json, "length(@)"), "2\n");
 }
 
+// As the Azure CLI does.
+TEST(Query, ALiteralThatIsNotJsonIsAString) {
+    const auto value =
+        parsed(R"([{"name":"a `b","s":"failed","n":4},{"name":"b","s":"queued","n":5}])");
+    for (const auto* filter :
+         {"[?s==`failed`].n", "[?s==` failed`].n", "[?s==`\"failed\"`].n",
+          "[?contains(s, `fail`)].n", "[?n==`4`].n", R"([?name=='a `b' && n<`5`].n)"})
+        EXPECT_EQ(rendered(value, OutputFormat::tsv, filter), "4\n") << filter;
+    EXPECT_FALSE(query(value, "[?s==`fail\"ed`]"));
+    EXPECT_FALSE(query(value, "[?s==`failed"));
+    EXPECT_FALSE(query(value, "`"));
+}
+
 TEST(Query, ABadExpressionIsOneMessageWithACaretUnderThePlace) {
     const auto answer = query(Value(), "[?name == 'a'");
     ASSERT_FALSE(answer);
