@@ -139,6 +139,11 @@ const CLI::Option* option_of(const CLI::App& app, const std::string& word) {
     return nullptr;
 }
 
+// Returns whether the word is like "-n=NAME".
+bool is_short_with_value(const std::string& word) {
+    return word.size() > 3 && word[0] == '-' && word[1] != '-' && word[2] == '=';
+}
+
 // Returns whether the word is an option of the command, which may be abbreviated.
 bool begins_an_option(const CLI::App& app, const std::string& word) {
     if (!word.starts_with("--")) return word.starts_with('-') && option_of(app, word) != nullptr;
@@ -194,6 +199,14 @@ base::Result<std::vector<std::string>> prepare_arguments(const CLI::App& app,
         if (word.starts_with('-')) {
             const auto* option = option_of(*at.app, word);
             if (option == nullptr || option->get_items_expected_max() == 0) continue;
+            // As for the Azure CLI, -n=NAME is --name=NAME. For CLI11, the "=" is part of the
+            // value.
+            if (is_short_with_value(word)) {
+                words.insert(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, word.substr(3));
+                words[i].resize(2);
+                ++i;
+                continue;
+            }
             if (word.ends_with('=')) {
                 // CLI11 would take the next word for the value.
                 word.pop_back();

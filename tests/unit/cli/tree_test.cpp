@@ -58,6 +58,8 @@ TEST(Arguments, AnOptionIsNoValueOfTheOneBeforeIt) {
     }
     EXPECT_THAT(prepared({"job", "show", "--name=", "--debug"}).value(),
                 ElementsAre("job", "show", "--name", "", "--debug"));
+    EXPECT_THAT(prepared({"job", "show", "-n=base", "-o=tsv", "-e=-x"}).value(),
+                ElementsAre("job", "show", "-n", "base", "-o", "tsv", "-e", "-x"));
     EXPECT_THAT(
         prepared({"storage", "account", "create", "-n", "a", "--https-only", "-g", "g"}).value(),
         ElementsAre("storage", "account", "create", "-n", "a", "--https-only", "-g", "g"));
