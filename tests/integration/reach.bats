@@ -210,6 +210,8 @@ SCRIPT
     as_user bash -c "mkdir -p $HOME_DIR/tree/inner && head -c 3000000 /dev/urandom > $HOME_DIR/tree/big &&
         echo small > '$HOME_DIR/tree/inner/with blank' && ln -s ../big $HOME_DIR/tree/inner/link && mkdir $HOME_DIR/tree/empty"
     batchai job cp tree/big 'inside:$AZ_BATCHAI_JOB_TEMP/big'
+    # It is as old as the copy.
+    batchai job shell inside -- sh -c 'test "$AZ_BATCHAI_JOB_TEMP/big" -nt /etc/passwd'
     batchai job cp tree/big 'inside:$AZ_BATCHAI_JOB_TEMP/out'
     batchai job cp 'inside:$AZ_BATCHAI_JOB_TEMP/out/big' back
     as_user cmp "$HOME_DIR/tree/big" "$HOME_DIR/back"

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <memory>
 #include <system_error>
 
@@ -82,6 +83,9 @@ class Packer {
         archive_entry_set_filetype(entry.get(), kind);
         archive_entry_set_size(entry.get(), size);
         archive_entry_set_perm(entry.get(), mode & 0777U);
+        // As cp gives it. Without one, tar takes 1970, and what clears /tmp of old files acts on
+        // it.
+        archive_entry_set_mtime(entry.get(), now_, 0);
         return taken(archive_write_header(archive_.get(), entry.get()) >= ARCHIVE_WARN);
     }
 
@@ -140,6 +144,7 @@ class Packer {
     std::unique_ptr<archive, decltype(&fail_and_free)> archive_{archive_write_new(), fail_and_free};
     const std::function<void(const std::string&)>& remark_;
     std::string chunk_;
+    const std::time_t now_ = std::time(nullptr);
     Packed packed_;
 };
 
