@@ -89,7 +89,7 @@ bool is_json(std::string_view text) {
 std::size_t quoted_length(std::string_view text) {
     std::size_t at = 1;
     while (at < text.size() && text[at] != text.front())
-        at += text[at] == '\\' ? 2 : 1;
+        at += text[at] == '\\' ? 2U : 1U;
     return std::min(at + 1, text.size());
 }
 
