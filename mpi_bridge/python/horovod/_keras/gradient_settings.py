@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..common import reduce_ops
-from ..common.process_sets import ProcessSet, global_process_set, number_of
+from ..common.process_sets import ProcessSet, global_process_set, has_other_ranks, number_of
 from ..common.reduce_ops import Adasum, Average, ReduceOp, Sum
 from ..common.unsupported import not_supported
 from .exchange import Exchange, Member, Settings, exchange_for, label_for
@@ -33,9 +33,7 @@ class GradientSettings:
         Neither the number of ranks nor the members of a set change while a process lives, so a
         graph may keep the answer.
         """
-        if self.process_set.process_set_id is None:
-            number_of(self.process_set)  # says what to do about it
-        return bool(self.process_set.included()) and self.process_set.size() > 1
+        return has_other_ranks(self.process_set)
 
     def exchange(
         self, kind: str, variables: Sequence[Any], is_sparse: Sequence[bool] | None = None

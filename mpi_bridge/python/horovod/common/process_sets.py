@@ -157,3 +157,10 @@ def number_of(process_set: ProcessSet) -> int:
     if number != 0 and not process_set.included():
         raise InvalidArgumentError(f"rank {world.rank()} is not in {process_set}")
     return number
+
+
+def has_other_ranks(process_set: ProcessSet) -> bool:
+    """Tell whether this rank shares the set with others; raise an error if it is not registered."""
+    if process_set.process_set_id is None:
+        number_of(process_set)  # says what to do about it
+    return bool(process_set.included()) and process_set.size() > 1

@@ -18,7 +18,7 @@ from mpi_bridge.engine import Kind
 from mpi_bridge.replicas import Checks
 
 from ..common.agreement import require_same
-from ..common.process_sets import ProcessSet, number_of
+from ..common.process_sets import ProcessSet, has_other_ranks, number_of
 from ..common.reduce_ops import Adasum
 from . import adasum
 from .placement import described_tensor
@@ -51,7 +51,7 @@ class AdasumMixin(WrappedMixin):
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Collective: step on this rank's gradients, then combine the changes of all ranks."""
-        if not self._process_set.included() or self._process_set.size() == 1:
+        if not has_other_ranks(self._process_set):
             result = super().step(closure)
             self._has_stepped()
             return result

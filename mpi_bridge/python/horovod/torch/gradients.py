@@ -36,7 +36,7 @@ from mpi_bridge.replicas import Checks
 
 from ..common.agreement import require_same
 from ..common.handles import finish_all
-from ..common.process_sets import ProcessSet, number_of
+from ..common.process_sets import ProcessSet, has_other_ranks, number_of
 from ..common.reduce_ops import ReduceOp
 from . import sparse, tensors
 from .compression import Compressor
@@ -133,7 +133,7 @@ class GradientReducer:
     @property
     def is_active(self) -> bool:
         """Whether there are other ranks to reduce with."""
-        return bool(self._process_set.included()) and self._process_set.size() > 1
+        return has_other_ranks(self._process_set)
 
     @property
     def is_in_flight(self) -> bool:

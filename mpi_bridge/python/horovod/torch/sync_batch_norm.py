@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from ..common.process_sets import ProcessSet, global_process_set
+from ..common.process_sets import ProcessSet, global_process_set, has_other_ranks
 from ..common.reduce_ops import Sum
 from . import tensors
 from .tensors import Place, Reduction
@@ -41,7 +41,7 @@ class SyncBatchNorm(_BatchNorm):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Normalise; collective in training, local in evaluation."""
         self._check_input_dim(input)
-        alone = not self._process_set.included() or self._process_set.size() == 1
+        alone = not has_other_ranks(self._process_set)
         uses_batch = self.training or not self.track_running_stats
         if alone or not uses_batch:
             return super().forward(input)

@@ -12,7 +12,7 @@ import torch
 from mpi_bridge import torch_replicas
 from mpi_bridge.replicas import Checks
 
-from ..common.process_sets import ProcessSet, number_of
+from ..common.process_sets import ProcessSet, has_other_ranks, number_of
 
 _unnamed = itertools.count()
 
@@ -86,7 +86,7 @@ class WrappedMixin:
         """Collective: do what follows each step."""
         # A learning-rate scheduler made before checks this mark for whether a step was taken.
         self._wrapped._opt_called = True
-        if not self._process_set.included() or self._process_set.size() == 1:
+        if not has_other_ranks(self._process_set):
             return
         if self._replicas is None:
             what = f"DistributedOptimizer of {next(iter(self._current_names().values()))}"

@@ -126,5 +126,21 @@ def check_wrong_use_is_refused():
     check.raises(ValueError, lambda: wrap(sgd(model), op=hvd.Max))
 
 
+def check_an_unregistered_process_set_is_refused():
+    # Each rank would otherwise train alone, and nothing would say so.
+    if SIZE == 1:
+        return
+    even = hvd.ProcessSet(range(0, SIZE, 2))
+    model = make_model()
+    average = wrap(sgd(model), process_set=even)
+    text = check.raises(ValueError, lambda: loss_of(model, 0).backward())
+    check.equal("in backward", "add_process_set" in text, True)
+    adasum = wrap(sgd(make_model()), process_set=even, op=hvd.Adasum)
+    layer = hvd.SyncBatchNorm(2, process_set=even)
+    for use in (average.step, average.synchronize, adasum.step, lambda: layer(torch.ones(3, 2))):
+        text = check.raises(ValueError, use)
+        check.equal("says how", "add_process_set" in text, True)
+
+
 if __name__ == "__main__":
     rows.run(globals())
