@@ -26,26 +26,13 @@ from typing import Any, Callable, NoReturn
 from mpi_bridge.errors import PeerLostError
 
 from . import atomic_file, basics, host_updates, live_objects, losses
-from .exceptions import HorovodInternalError
+from .exceptions import HorovodInternalError, HostsUpdatedInterrupt
 from .host_updates import DIRECTORY_VARIABLE, HostUpdateResult
 
 _FILE_NAME = "committed.pickle"
 _FORMAT = 1
 # If more recoveries within a step bring no new commit, the failure is not a passing one.
 _FRUITLESS_RESETS = 2
-
-
-class HostsUpdatedInterrupt(RuntimeError):  # noqa: N818 - Horovod's name
-    """The set of ranks is to change, and nothing is lost: continue from the present state.
-
-    check_host_updates() and commit() raise it on all ranks. With `skip_sync`, hosts are only
-    removed, so the ranks that stay have equal states. A script may raise it, too: its ranks then
-    meet again in the same step.
-    """
-
-    def __init__(self, skip_sync: bool = False) -> None:
-        super().__init__("the hosts of the job are to change")
-        self.skip_sync = skip_sync
 
 
 class _StepMustEnd(HostsUpdatedInterrupt):

@@ -4,6 +4,9 @@
 Tensors of all ranks are matched by the operation's name. An operation without a name gets one: in a
 graph it is derived from the name of the first tensor. In eager mode it is counted, so that calls
 without a name must come in the same order on all ranks.
+
+Like Horovod's module of this name, it also has what horovod.tensorflow has about ranks and process
+sets, because scripts import that from here.
 """
 
 from __future__ import annotations
@@ -19,8 +22,15 @@ from mpi_bridge import engine, process_sets, world
 
 from .._keras import operations
 from .._keras.operations import Reduction
+from ..common.basics import *  # noqa: F403
 from ..common.process_sets import ProcessSet, global_process_set, number_of
+from ..common.process_sets import add_process_set as add_process_set
+from ..common.process_sets import remove_process_set as remove_process_set
+from ..common.reduce_ops import Adasum as Adasum
 from ..common.reduce_ops import Average, Sum
+from ..common.reduce_ops import Max as Max
+from ..common.reduce_ops import Min as Min
+from ..common.reduce_ops import Product as Product
 from ..common.unsupported import not_supported
 from .host_call import host_call
 

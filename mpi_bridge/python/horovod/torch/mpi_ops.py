@@ -6,6 +6,9 @@ Each comes in up to four forms: it returns a new tensor, or (name_) works in pla
 tensor are differentiable. Operations are matched by `name`, and those without a name by the order
 of calls. `process_set` limits an operation to some ranks; even then, `root_rank` is a rank of the
 job. CUDA tensors are used where they are: see tensors and placement.
+
+Like Horovod's module of this name, it also has what horovod.torch has about ranks, process sets and
+groups, because scripts import that from here.
 """
 
 from __future__ import annotations
@@ -16,18 +19,27 @@ from typing import Any, Callable
 
 import torch
 
-from mpi_bridge import InvalidArgumentError, engine, rank
+from mpi_bridge import InvalidArgumentError, engine
 
 from ..common import handles, reduce_ops
+from ..common.basics import *  # noqa: F403
+from ..common.basics import rank
+from ..common.exceptions import HorovodInternalError as HorovodInternalError
 from ..common.handles import Pending, Submitted
 from ..common.handles import poll as poll
 from ..common.handles import synchronize as synchronize
 from ..common.process_sets import ProcessSet, global_process_set, number_of
+from ..common.process_sets import add_process_set as add_process_set
+from ..common.process_sets import remove_process_set as remove_process_set
 from ..common.reduce_ops import Adasum, Average, ReduceOp, Sum
+from ..common.reduce_ops import Max as Max
+from ..common.reduce_ops import Min as Min
+from ..common.reduce_ops import Product as Product
 from . import adasum, autograd, sparse
 from . import tensors as single
 from .compression import Compression, Compressor
 from .placement import expect_device
+from .placement import nccl_built as nccl_built
 from .tensors import Place, Reduction
 
 
@@ -330,3 +342,11 @@ def join(device: int = -1) -> int:
 def barrier(process_set: ProcessSet = global_process_set) -> None:
     """Return after every rank of the process set has entered it."""
     engine.barrier(number_of(process_set))
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("grouped_"):
+        from . import grouped  # which imports this module
+
+        return getattr(grouped, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

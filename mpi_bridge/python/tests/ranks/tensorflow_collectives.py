@@ -121,6 +121,13 @@ def check_broadcast():
     check.equal("of bool", hvd.broadcast(tf.constant([RANK == 0]), 0), [True])
 
 
+def check_scripts_find_names_where_horovod_has_them():
+    from horovod.tensorflow import mpi_ops
+
+    for name in ("init", "rank", "local_size", "Average", "Max", "add_process_set", "allgather"):
+        check.equal(name, getattr(mpi_ops, name) is getattr(hvd, name), True)
+
+
 def check_alltoall():
     def uneven(x, splits):
         return hvd.alltoall(x, splits=splits)

@@ -53,6 +53,27 @@ def check_own_name():
     check.equal("basics too", horovod.common.basics.rank(), RANK)
 
 
+def check_scripts_find_names_where_horovod_has_them():
+    from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
+    from horovod.torch import mpi_ops
+
+    check.equal("the same error", HorovodInternalError is hvd.HorovodInternalError, True)
+    check.equal("the same interrupt", HostsUpdatedInterrupt is hvd.elastic.HostsUpdatedInterrupt, 1)
+    elsewhere = {
+        "Compression",
+        "DistributedOptimizer",
+        "SyncBatchNorm",
+        "allgather_object",
+        "broadcast_object",
+        "broadcast_optimizer_state",
+        "broadcast_parameters",
+        "elastic",
+    }
+    for name in {*hvd.__all__} - elsewhere:
+        check.equal(name, getattr(mpi_ops, name) is getattr(hvd, name), True)
+    check.raises(AttributeError, lambda: mpi_ops.of_no_such_name)
+
+
 def check_process_sets():
     check.equal("global", hvd.global_process_set.process_set_id, 0)
     check.equal("global size", hvd.global_process_set.size(), SIZE)
