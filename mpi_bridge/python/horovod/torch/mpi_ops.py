@@ -255,7 +255,9 @@ def _splits(splits: torch.Tensor | Sequence[int] | None) -> list[int] | None:
         ) from error
 
 
-def _like_splits(received: torch.Tensor, splits: torch.Tensor | Sequence[int]) -> torch.Tensor:
+def _like_splits(
+    received: torch.Tensor, splits: torch.Tensor | Sequence[int] | None
+) -> torch.Tensor:
     """Return the received splits on the device of those that were sent."""
     if not isinstance(splits, torch.Tensor):
         return received
@@ -269,13 +271,14 @@ def alltoall_async(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Start to send splits[i] rows to the i-th rank; synchronize() returns as alltoall() does."""
+    """Start to send splits[i] rows to the i-th rank.
+
+    synchronize() returns the rows received and how many came from each rank, also without `splits`.
+    """
     pending = single.alltoall(tensor, _splits(splits), Place(name, process_set))
 
     def result(received: tuple[torch.Tensor, Sequence[int]]) -> Any:
         rows, counts = received
-        if splits is None:
-            return rows
         return rows, _like_splits(torch.tensor(counts, dtype=torch.int32), splits)
 
     return handles.register(handles.Mapped(pending, result))

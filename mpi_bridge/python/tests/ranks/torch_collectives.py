@@ -68,7 +68,9 @@ def check_alltoall():
     even = torch.arange(2 * SIZE).view(SIZE, 2) + 100 * RANK
     expected = [[2 * RANK + 100 * r, 2 * RANK + 1 + 100 * r] for r in range(SIZE)]
     check.equal("even", hvd.alltoall(even), expected)
-    check.equal("even, async", hvd.synchronize(hvd.alltoall_async(even)), expected)
+    received, counts = hvd.synchronize(hvd.alltoall_async(even))
+    check.equal("even, async", received, expected)
+    check.equal("counts of even parts", counts, [1] * SIZE)
     check.raises(hvd.HorovodInternalError, lambda: hvd.alltoall(even, splits=[1] * (SIZE + 1)))
 
 
