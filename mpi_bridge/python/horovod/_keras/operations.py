@@ -114,15 +114,20 @@ def allgather(arrays: Sequence[np.ndarray], process_set: int, name: str | None) 
 def alltoall(
     array: np.ndarray, splits: np.ndarray | None, process_set: int, name: str | None
 ) -> list[np.ndarray]:
-    """Return the rows sent to this rank, and how many came from each member."""
+    """Return the rows sent to this rank, and how many came from each member.
+
+    Rows beyond the sum of the splits are not sent.
+    """
     (source,) = _contiguous([array])
     parts = None if splits is None or splits.size == 0 else splits.tolist()
     members = process_sets.size(process_set)
-    if parts is not None and (min(parts) < 0 or sum(parts) != source.shape[0]):
-        raise ValueError(
-            f"alltoall: splits {parts} must be {members} numbers >= 0 "
-            f"that add up to the {source.shape[0]} rows"
-        )
+    if parts is not None:
+        if min(parts) < 0 or sum(parts) > source.shape[0]:
+            raise ValueError(
+                f"alltoall: splits {parts} must be {members} numbers >= 0 "
+                f"that add up to no more than the {source.shape[0]} rows"
+            )
+        source = source[: sum(parts)]
     if parts is None and source.shape[0] % members:
         raise ValueError(
             f"alltoall: {source.shape[0]} rows do not divide evenly among {members} ranks; "

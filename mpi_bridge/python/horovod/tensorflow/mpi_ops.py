@@ -223,7 +223,8 @@ def alltoall(
 ) -> Any:
     """Send splits[r] rows to member r of the set; with splits also return the received splits.
 
-    Without splits the rows are divided evenly. The gradient takes the opposite way.
+    Without splits the rows are divided evenly. Rows beyond the sum of the splits are not sent, and
+    their gradient is zero. The gradient takes the opposite way.
     """
     tensor = tf.convert_to_tensor(tensor)
     name = operation_name("Alltoall", name, [tensor], ignore_name_scope)
@@ -240,6 +241,8 @@ def alltoall(
 
     def backward(gradients: Tensors, inputs: Tensors, results: Tensors) -> list[Any]:
         back = exchange(gradients[0], results[1], _gradient_name(name))[0]
+        not_sent = tf.zeros_like(inputs[0][tf.shape(back)[0] :])
+        back = tf.concat([back, not_sent], 0)
         return [tf.ensure_shape(back, inputs[0].shape), None]
 
     received, received_splits = _differentiable(

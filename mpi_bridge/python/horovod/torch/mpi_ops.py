@@ -239,6 +239,7 @@ _INTEGERS = (torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8)
 
 
 def _splits(splits: torch.Tensor | Sequence[int] | None) -> list[int] | None:
+    """Return the splits as a list; None asks for equal parts, and so do empty ones in Horovod."""
     if splits is None:
         return None
     if isinstance(splits, torch.Tensor):
@@ -246,13 +247,20 @@ def _splits(splits: torch.Tensor | Sequence[int] | None) -> list[int] | None:
             raise InvalidArgumentError(f"alltoall: splits must have one axis, not {splits.dim()}")
         if splits.dtype not in _INTEGERS:
             raise InvalidArgumentError(f"alltoall: splits must be integers, not {splits.dtype}")
-        return splits.tolist()
+        return splits.tolist() or None
     try:
-        return [operator.index(rows) for rows in splits]
+        return [operator.index(rows) for rows in splits] or None
     except TypeError as error:
         raise InvalidArgumentError(
             f"alltoall: splits must be a sequence of integers, not {splits!r:.80}"
         ) from error
+
+
+def _sent_rows(tensor: torch.Tensor, splits: list[int] | None) -> torch.Tensor:
+    """Return the rows that the splits send to a rank: the first ones, which may not be all."""
+    if splits is None or tensor.dim() == 0 or min(splits) < 0:
+        return tensor
+    return tensor[: sum(splits)] if sum(splits) < tensor.shape[0] else tensor
 
 
 def _like_splits(
@@ -271,11 +279,12 @@ def alltoall_async(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Start to send splits[i] rows to the i-th rank.
+    """Start to send splits[i] rows to the i-th rank; rows beyond their sum are not sent.
 
     synchronize() returns the rows received and how many came from each rank, also without `splits`.
     """
-    pending = single.alltoall(tensor, _splits(splits), Place(name, process_set))
+    parts = _splits(splits)
+    pending = single.alltoall(_sent_rows(tensor, parts), parts, Place(name, process_set))
 
     def result(received: tuple[torch.Tensor, Sequence[int]]) -> Any:
         rows, counts = received
@@ -292,10 +301,12 @@ def alltoall(
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """Send splits[i] rows to the i-th rank and return the rows received.
 
-    With `splits` also return how many rows came from each rank, on the device of `splits`.
+    With `splits` also return how many rows came from each rank, on the device of `splits`. Rows
+    beyond the sum of the splits are not sent, and their gradient is zero.
     """
     place = Place(name, process_set, waited_for=True)
-    result, received = autograd.Alltoall.apply(tensor, _splits(splits), place)
+    parts = _splits(splits)
+    result, received = autograd.Alltoall.apply(_sent_rows(tensor, parts), parts, place)
     return result if splits is None else (result, _like_splits(received, splits))
 
 

@@ -139,6 +139,8 @@ def check_alltoall():
     even = in_both_modes("even alltoall", hvd.alltoall, mine(SIZE))
     check.equal("even alltoall", even, np.arange(SIZE) + 1)
     check.raises(ValueError, lambda: hvd.alltoall(mine(3), splits=[4] + [0] * (SIZE - 1)))
+    part, _ = in_both_modes("part", uneven, mine(SIZE + 2), tf.ones(SIZE, tf.int32))
+    check.equal("rows beyond the splits are not sent", part, np.arange(SIZE) + 1)
 
 
 def check_reducescatter():
@@ -197,7 +199,10 @@ def check_gradients():
     expected = factor * positions if RANK == SIZE - 1 else np.zeros(3)
     check.close("of broadcast", sent, expected, 1e-5)
     back = both("alltoall", hvd.alltoall, mine(SIZE))
-    check.close("of alltoall", back, (np.arange(SIZE) + 1) * (RANK + 1), 1e-5)
+    expected = (np.arange(SIZE) + 1) * (RANK + 1)
+    check.close("of alltoall", back, expected, 1e-5)
+    back = both("a part", lambda x: hvd.alltoall(x, splits=[1] * SIZE)[0], mine(SIZE + 2))
+    check.close("of rows that are not sent", back, [*expected, 0, 0], 1e-5)
     parts = np.concatenate([(r + 1) * np.arange(1, 3) for r in range(SIZE)])
     scattered = both("sum", lambda x: hvd.reducescatter(x, op=hvd.Sum), mine(2 * SIZE))
     check.close("of reducescatter", scattered, SIZE * parts, 1e-4)

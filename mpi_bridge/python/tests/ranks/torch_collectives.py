@@ -72,6 +72,24 @@ def check_alltoall():
     check.equal("even, async", received, expected)
     check.equal("counts of even parts", counts, [1] * SIZE)
     check.raises(hvd.HorovodInternalError, lambda: hvd.alltoall(even, splits=[1] * (SIZE + 1)))
+    for empty in ([], torch.tensor([], dtype=torch.int32)):
+        received, counts = hvd.alltoall(even, splits=empty)
+        check.equal("empty splits", received, expected)
+        check.equal("counts of empty splits", counts, [1] * SIZE)
+
+
+def check_rows_beyond_the_splits_are_not_sent():
+    rows = torch.full((SIZE + 2, 2), float(RANK), requires_grad=True)
+    splits = torch.ones(SIZE, dtype=torch.int32)
+    received, counts = hvd.alltoall(rows, splits=splits)
+    check.equal("received", received.detach()[:, 0], np.arange(SIZE))
+    check.equal("counts", counts, [1] * SIZE)
+    received.sum().backward()
+    check.equal("their gradient", rows.grad[:, 0], [1.0] * SIZE + [0.0] * 2)
+    received, _ = hvd.synchronize(hvd.alltoall_async(rows.detach(), splits=splits))
+    check.equal("async", received[:, 0], np.arange(SIZE))
+    nothing, _ = hvd.alltoall(rows.detach(), splits=[0] * SIZE)
+    check.equal("no row", nothing.shape, (0, 2))
 
 
 def check_splits_of_a_wrong_type_are_a_value_error():
