@@ -12,9 +12,9 @@ from typing import Any, Optional
 import torch
 
 from ..common.handles import Together
-from ..common.reduce_ops import Average, ReduceOp, Sum
+from ..common.reduce_ops import Adasum, Average, ReduceOp, Sum
 from ..common.unsupported import not_supported
-from . import tensors
+from . import adasum, tensors
 from .tensors import Place, Reduction
 
 _Gradients = tuple[Optional[torch.Tensor], ...]
@@ -37,9 +37,12 @@ def _averaged(gradient: torch.Tensor, place: Place) -> torch.Tensor:
 
 
 def _allreduced(inputs: Any, reduction: Reduction, places: list[Place]) -> list[torch.Tensor]:
+    outputs = [torch.empty_like(tensor) for tensor in inputs]
+    if reduction.op is Adasum:
+        return adasum.begin(inputs, outputs, reduction, places[0], list).finish()
     pending = [
-        tensors.allreduce(tensor, torch.empty_like(tensor), reduction, place)
-        for tensor, place in zip(inputs, places)
+        tensors.allreduce(tensor, output, reduction, place)
+        for tensor, output, place in zip(inputs, outputs, places)
     ]
     return Together(pending).finish()
 

@@ -81,7 +81,7 @@ def grouped_allreduce(
     reduction = reduction_of(op, average, prescale_factor, postscale_factor)
     compressed = [compression.compress(tensor) for tensor in tensors]
     inputs = [tensor for tensor, _ in compressed]
-    if needs_gradient(inputs) and reduction.op is not Adasum:
+    if needs_gradient(inputs):
         places = _group("allreduce", name, process_set, len(inputs))
         reduced = autograd.Allreduce.apply(reduction, places, *inputs)
     else:

@@ -103,7 +103,7 @@ def allreduce(
     reduction = reduction_of(op, average, prescale_factor, postscale_factor)
     place = Place(name, process_set, waited_for=True)
     travelling, context = compression.compress(tensor)
-    if needs_gradient([travelling]) and reduction.op is not Adasum:
+    if needs_gradient([travelling]):
         (reduced,) = autograd.Allreduce.apply(reduction, [place], travelling)
     else:
         output = torch.empty_like(travelling, requires_grad=False)

@@ -43,6 +43,17 @@ def check_gradients():
         check.equal("none without autograd", hvd.allreduce(x).requires_grad, False)
 
 
+def check_an_operation_without_a_gradient_says_so():
+    # A result that autograd takes for a constant would leave this part of the gradient out.
+    for op in (hvd.Min, hvd.Max, hvd.Product, hvd.Adasum):
+        x = torch.ones(2, requires_grad=True)
+        (in_group,) = hvd.grouped_allreduce([x], op=op)
+        for result in (hvd.allreduce(x, op=op), in_group):
+            check.equal(f"{op.name}", result.detach(), [1.0, 1.0])
+            loss = (x + result).sum()
+            check.raises(NotImplementedError, loss.backward)
+
+
 def check_sync_batch_norm():
     def batch(rank):
         generator = torch.Generator().manual_seed(rank)
