@@ -205,6 +205,20 @@ def check_what_replaces_a_scheduler_is_kept():
     check.equal("not copied", state.last.optimizer is training.optimizer, True)
 
 
+def check_a_model_that_is_made_later_is_kept():
+    state = elastic.TorchState(last=2)
+    check.equal("neither is given", state.model is None and state.optimizer is None, True)
+    state.sync()
+    state.model = torch.nn.Linear(1, 1)
+    with torch.no_grad():
+        state.model.weight.fill_(RANK + 3.0)
+    state.sync()
+    with torch.no_grad():
+        state.model.weight.fill_(9.0)
+    state.restore()
+    check.equal("of rank 0", state.model.weight.item(), 3.0)
+
+
 def check_a_commit_that_has_a_schedulers_place_as_a_plain_value():
     training = Training(SCHEDULERS["StepLR"])
     state = elastic.TorchState(optimizer=training.optimizer, scheduler=training.scheduler, last=2)

@@ -44,7 +44,7 @@ class TorchState(ObjectState):
             kind = _handler_for(value)
             if kind is not None:
                 self._handlers[name] = kind(value)
-            elif name in kwargs:
+            else:
                 plain[name] = value
         self._require_optimizers_of_schedulers()
         super().__init__(bcast_object=broadcast_object, get_rank=basics.rank, **plain)
