@@ -219,6 +219,23 @@ def check_a_model_that_is_made_later_is_kept():
     check.equal("of rank 0", state.model.weight.item(), 3.0)
 
 
+def of_all_ranks(items):
+    return sorted(item for part in hvd.allgather_object(list(items)) for item in part)
+
+
+def check_the_state_of_one_sampler_is_that_of_all():
+    items = list(range(5 * SIZE))
+    sampler = elastic.ElasticSampler(items, seed=3)
+    first_batches = of_all_ranks(list(sampler)[:4])
+    for number in range(2):
+        sampler.record_batch(number, 2)
+    check.equal("processed", sorted(sampler.processed_indices), first_batches)
+    # Rank 0 writes a checkpoint, and all ranks go on from it.
+    other = elastic.ElasticSampler(items, seed=3)
+    other.load_state_dict(hvd.broadcast_object(sampler.state_dict(), 0))
+    check.equal("each once", sorted(first_batches + of_all_ranks(other)), items)
+
+
 def check_a_commit_that_has_a_schedulers_place_as_a_plain_value():
     training = Training(SCHEDULERS["StepLR"])
     state = elastic.TorchState(optimizer=training.optimizer, scheduler=training.scheduler, last=2)

@@ -42,8 +42,8 @@ class ElasticSampler(torch.utils.data.Sampler):
             random.Random(self.seed + self.epoch).shuffle(self.remaining_indices)
         self.num_samples = math.ceil(len(self.remaining_indices) / self.num_replicas)
         self.total_size = self.num_samples * self.num_replicas
-        padded = islice(cycle(self.remaining_indices), self.total_size)
-        self.indices = list(islice(padded, self.rank, None, self.num_replicas))
+        self._of_all_ranks = list(islice(cycle(self.remaining_indices), self.total_size))
+        self.indices = self._of_all_ranks[self.rank :: self.num_replicas]
 
     def set_epoch(self, epoch: int) -> None:
         """Begin another epoch, in which no data is processed yet."""
@@ -52,8 +52,13 @@ class ElasticSampler(torch.utils.data.Sampler):
         self.reset()
 
     def record_batch(self, batch_idx: int, batch_size: int) -> None:
-        """Note that this rank has processed its batch number `batch_idx` since the last reset."""
-        self.record_indices(self.get_indices(batch_idx, batch_size))
+        """Note that all ranks have processed their batch number `batch_idx` since the last reset.
+
+        The ranks of a training take their steps together. So each of them knows what the others
+        have processed, and the state_dict() of one is that of all.
+        """
+        step = batch_size * self.num_replicas
+        self.record_indices(self._of_all_ranks[batch_idx * step : (batch_idx + 1) * step])
 
     def record_indices(self, indices: Iterable[int]) -> None:
         """Note that these items of the dataset are processed."""

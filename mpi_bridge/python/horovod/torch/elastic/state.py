@@ -165,7 +165,7 @@ class _StateDictHandler(_Handler):
 
 
 class _SamplerHandler(_Handler):
-    """Combines the processed items of all ranks, because each knows only its own."""
+    """Combines what all ranks know to be processed: record_indices() tells only one of them."""
 
     def committed(self) -> Any:
         # What a rank that is lost later has processed stays known to the others.
