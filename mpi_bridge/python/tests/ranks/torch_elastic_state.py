@@ -236,6 +236,17 @@ def check_the_state_of_one_sampler_is_that_of_all():
     check.equal("each once", sorted(first_batches + of_all_ranks(other)), items)
 
 
+def check_the_state_of_horovods_sampler_is_understood():
+    items = list(range(5 * SIZE))
+    for shuffle in (False, True):
+        sampler = elastic.ElasticSampler(items, shuffle=shuffle, seed=3)
+        sampler.set_epoch(2)
+        last_batch = of_all_ranks(list(sampler)[4:])
+        sampler.load_state_dict({"epoch": 2, "processed_num": 4 * SIZE})
+        check.equal("epoch", sampler.epoch, 2)
+        check.equal("what is left", of_all_ranks(sampler), last_batch)
+
+
 def check_a_commit_that_has_a_schedulers_place_as_a_plain_value():
     training = Training(SCHEDULERS["StepLR"])
     state = elastic.TorchState(optimizer=training.optimizer, scheduler=training.scheduler, last=2)

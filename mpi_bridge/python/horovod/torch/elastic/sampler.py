@@ -35,15 +35,19 @@ class ElasticSampler(torch.utils.data.Sampler):
         """Divide the remaining data among the current ranks."""
         self.num_replicas = basics.size()
         self.rank = basics.rank()
-        self.remaining_indices = [
+        self.remaining_indices = self._shuffled(
             index for index in range(len(self.dataset)) if index not in self.processed_indices
-        ]
-        if self.shuffle:
-            random.Random(self.seed + self.epoch).shuffle(self.remaining_indices)
+        )
         self.num_samples = math.ceil(len(self.remaining_indices) / self.num_replicas)
         self.total_size = self.num_samples * self.num_replicas
         self._of_all_ranks = list(islice(cycle(self.remaining_indices), self.total_size))
         self.indices = self._of_all_ranks[self.rank :: self.num_replicas]
+
+    def _shuffled(self, indices: Iterable[int]) -> list[int]:
+        result = list(indices)
+        if self.shuffle:
+            random.Random(self.seed + self.epoch).shuffle(result)
+        return result
 
     def set_epoch(self, epoch: int) -> None:
         """Begin another epoch, in which no data is processed yet."""
@@ -73,9 +77,14 @@ class ElasticSampler(torch.utils.data.Sampler):
         return {"epoch": self.epoch, "processed_indices": set(self.processed_indices)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over the value of state_dict() and divide the remaining data."""
+        """Take over the value of state_dict(), or of Horovod's, and divide the remaining data."""
         self.epoch = state_dict["epoch"]
-        self.processed_indices = set(state_dict["processed_indices"])
+        if "processed_indices" in state_dict:
+            self.processed_indices = set(state_dict["processed_indices"])
+        else:
+            # Horovod counts them, in the order of the epoch.
+            order = self._shuffled(range(len(self.dataset)))
+            self.processed_indices = set(order[: state_dict["processed_num"]])
         self.reset()
 
     def __iter__(self) -> Iterator[int]:
