@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -130,6 +131,13 @@ class Member {
     Recorder recorder;
     std::vector<Completion> completions;  // the caller takes them out
     std::optional<Failure> failure;       // the failure of every request from now on
+
+    // A group of operations of which the members have announced one differently. None of it runs.
+    struct SpoiltGroup {
+        int left = 0;  // its operations that are yet to fail
+        std::string why;
+    };
+    std::map<std::string, SpoiltGroup> spoilt_groups;  // by name, the same on all members
 
     bool joined = false;           // this rank has joined
     bool joined_reported = false;  // the other members know

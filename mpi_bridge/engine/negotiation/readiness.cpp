@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include <fmt/core.h>
@@ -10,12 +12,31 @@
 namespace mpi_bridge {
 namespace {
 
+// Notes that an operation of the group has failed on all members, and the others have to.
+void spoil(Member& member, const std::string& group, int size, const std::string& why) {
+    const auto spoilt = member.spoilt_groups.try_emplace(group, size, why).first;
+    if (--spoilt->second.left <= 0) member.spoilt_groups.erase(spoilt);
+}
+
+// Spoils the group of an operation that the members have announced differently, if they agree on
+// the group.
+void spoil_group_of(Member& member, std::span<const Claim> claims, const std::string& why) {
+    const Descriptor& first = claims.front().descriptor;
+    const bool agreed = std::all_of(claims.begin(), claims.end(), [&](const Claim& claim) {
+        return claim.descriptor.group == first.group &&
+               claim.descriptor.group_size == first.group_size;
+    });
+    if (agreed && !first.group.empty()) spoil(member, first.group, first.group_size, why);
+}
+
 // Adds to `ready` the names that all members have now announced alike, and fails the requests of
 // those that they have announced differently.
 void settle_open(Member& member, const Joined& joined, std::vector<PendingTable::Id>& ready) {
     for (PendingTable::Id id = 0; id < member.names.size(); ++id) {
         if (!member.names.is_complete(id, joined.members)) continue;
+        const std::vector<Claim> claims = member.names.at(id).claims;
         const auto mismatch = member.names.settle(id);
+        if (mismatch) spoil_group_of(member, claims, *mismatch);
         const RequestTable::Index index = member.requests.of(id);
         if (!mismatch) {
             if (index != RequestTable::none) member.reconsider(member.requests.at(index));
@@ -28,6 +49,27 @@ void settle_open(Member& member, const Joined& joined, std::vector<PendingTable:
         }
     }
     std::sort(ready.begin(), ready.end());
+}
+
+// Fails what is ready of spoilt groups, which would wait for the rest of its group for ever.
+void fail_spoilt_groups(Member& member, std::vector<PendingTable::Id>& ready) {
+    std::erase_if(ready, [&](PendingTable::Id id) {
+        const Descriptor& what = member.names.at(id).descriptor;
+        const auto spoilt = member.spoilt_groups.find(what.group);
+        if (spoilt == member.spoilt_groups.end()) return false;
+        const std::string why = spoilt->second.why;
+        spoil(member, what.group, what.group_size, why);
+        const RequestTable::Index index = member.requests.of(id);
+        if (index == RequestTable::none) return true;
+        const OwnRequest& request = member.requests.at(index);
+        if (request.state == OwnRequest::State::waiting)
+            member.complete(index,
+                            Failure{MPIB_ERROR_MISMATCH,
+                                    fmt::format("{} cannot run, because another operation of the "
+                                                "group \"{}\" cannot: {}",
+                                                member.described(request), what.group, why)});
+        return true;
+    });
 }
 
 std::string_view horovods_name(Kind kind) {
@@ -108,6 +150,7 @@ std::vector<PendingTable::Id> find_ready(Member& member, const Joined& joined,
         if (!record.name.empty() && record.settled && !has_bit(not_ready, id)) ready.push_back(id);
     }
     settle_open(member, joined, ready);
+    fail_spoilt_groups(member, ready);
     refuse_while_joined(member, joined, ready);
     hold_back_groups(member, ready);
     return ready;

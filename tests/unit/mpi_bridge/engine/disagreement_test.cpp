@@ -110,6 +110,50 @@ TEST(EngineDisagreement, NamesBothRootsOfABroadcast) {
     });
 }
 
+// Breaks when the rest of a group waits for ever for the operation that cannot run.
+TEST(EngineDisagreement, OfOneOperationEndsItsWholeGroup) {
+    for (const int steps_before : {0, 1, 6}) {
+        Ranks ranks(size);
+        ranks.run([&](Ranks::Rank& rank) {
+            // Submits three operations, the second with a length of its own where `differs`.
+            const auto step = [&](bool differs, bool apart) {
+                const std::size_t length = differs ? 2 + static_cast<std::size_t>(rank.rank()) : 2;
+                Floats first("g/0", {1});
+                Floats second("g/1", std::vector<float>(length, 1));
+                Floats third("g/2", {1});
+                std::vector<mpib_handle> handles;
+                for (Floats* tensor : {&first, &second, &third}) {
+                    (void)tensor->made();
+                    tensor->operation.group = "g";
+                    tensor->operation.group_size = 3;
+                    // Rounds may come between them.
+                    if (apart && tensor == &third) {
+                        Floats other("other", {1});
+                        ASSERT_TRUE(rank.engine().call(other.made()));
+                    }
+                    handles.push_back(submit(rank.engine(), tensor->operation));
+                }
+                for (const auto handle : handles) {
+                    const auto done = finish(rank.engine(), handle);
+                    ASSERT_EQ(done.has_value(), !differs);
+                    if (done) continue;
+                    EXPECT_EQ(done.error().status, MPIB_ERROR_MISMATCH);
+                    EXPECT_NE(done.error().text.find("\"g/1\""), std::string::npos)
+                        << done.error().text;
+                }
+            };
+            for (int i = 0; i < steps_before; ++i)
+                step(false, false);
+            for (const bool apart : {false, true}) {
+                step(true, apart);
+                for (int i = 0; i < 6; ++i)
+                    step(false, apart);
+            }
+        });
+        EXPECT_TRUE(ranks.at(0).failures().empty());
+    }
+}
+
 TEST(EngineDisagreement, ANameThatAllUseForSomethingElseIsAgreedOnAnew) {
     Ranks ranks(2);
     ranks.run([&](Ranks::Rank& rank) {
