@@ -47,8 +47,8 @@ inline constexpr std::uint32_t notes_channel = Channel{Channel::Lane::messages, 
 inline constexpr std::uint32_t data_channel = Channel{Channel::Lane::messages, 1}.number();
 inline constexpr Tag note_tag{notes_channel, 0, 0, 0};
 
-// The tag of a message's data. Serial numbers recur after 2^20 messages to one rank, so two messages
-// have the same only if so many are sent while the first of them waits for its data.
+// The tag of a message's data. Serial numbers recur after 2^20 messages to one rank, so two
+// messages have the same only if so many are sent while the first of them waits for its data.
 [[nodiscard]] constexpr Tag data_tag(std::uint32_t serial) {
     return {data_channel, Tag::low(serial, Tag::sequence_bits),
             Tag::low(serial >> Tag::sequence_bits, Tag::step_bits), 0};
