@@ -353,4 +353,11 @@ code_of() {
     as_user bash -c "echo '{}' > $HOME_DIR/empty.json"
     run -3 --separate-stderr batchai hand-over --job-json empty.json
     [[ -z $output && $stderr == *empty.json* ]]
+    # There are the options of the command, or its script.
+    local from
+    for from in - /dev/stdin; do
+        run ! as_user sh -c "printf '#!/bin/sh\n' | sbatch --job-json=$from"
+        echo "$output"
+        [[ $output == *"cannot come from standard input"* ]]
+    done
 }

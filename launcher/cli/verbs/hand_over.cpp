@@ -6,6 +6,8 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/standard_error.hpp"
 #include "cli/output/output.hpp"
@@ -81,6 +83,14 @@ std::string answer_for_plugin(const submit::Submission& made,
     return out;
 }
 
+// Returns whether the file is standard input, which has the options of the command, or its script.
+bool is_standard_input(const std::string& path) {
+    struct stat file {};
+    struct stat input {};
+    return path == "-" || (stat(path.c_str(), &file) == 0 && fstat(STDIN_FILENO, &input) == 0 &&
+                           file.st_dev == input.st_dev && file.st_ino == input.st_ino);
+}
+
 // For a job that gets no plan: its secrets are kept from Slurm all the same.
 Answer print_secret_variables(submit::Submission& submission) {
     for (const std::string& name : TRY(submit::secret_variables_of_file(submission)))
@@ -92,6 +102,9 @@ Answer print_secret_variables(submit::Submission& submission) {
 // is. The plugin and the command-line filter call this. For a filter, it also prints the options
 // that the filter must set, one "--name=value" per line. Diagnostics go to standard error.
 Answer hand_over(const HandOverOptions& options) {
+    if (is_standard_input(options.file.path))
+        return base::fail("the job file cannot come from standard input", "--job-json",
+                          "give the path of a file", base::ExitCode::usage);
     const Context here = TRY(open_context());
     submit::Submission submission{
         .store = here.store,
