@@ -15,7 +15,8 @@ setup_file() {
     # Where no control groups limit memory, Slurm can look at what the processes of a step use.
     # slurmctld refuses to do both.
     local memory_kill=()
-    site_has cgroup1 || memory_kill=('JobAcctGatherParams=OverMemoryKill')
+    as_root_on login grep -qs '^ConstrainRAMSpace=yes' /etc/slurm/cgroup.conf ||
+        memory_kill=('JobAcctGatherParams=OverMemoryKill')
     add_to_slurm_conf "${memory_kill[@]}" \
         'PartitionName=small Nodes=h[1-4] DefMemPerNode=300 PreemptMode=OFF State=UP'
     for partition in main small requeued cancelled; do
