@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The submitting side, in the contexts of srun (local) and of sbatch and salloc (allocator).
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <iterator>
 #include <sstream>
@@ -41,6 +42,7 @@ class Submitting : public testing::TestWithParam<spank_context_t> {
     // The command's process: options from the environment first, then the command line.
     Ended submit(const std::string& plugstack, const std::vector<std::string>& files) {
         return fake::in_process([&] {
+            if (ignores_children) signal(SIGCHLD, SIG_IGN);
             fake::slurm().context = GetParam();
             Plugin plugin({plugstack});
             plugin.call("slurm_spank_init");
@@ -59,6 +61,7 @@ class Submitting : public testing::TestWithParam<spank_context_t> {
     }
 
     fake::Scratch scratch;
+    bool ignores_children = false;  // as a parent of the command may have it
 };
 
 TEST_P(Submitting, HandsTheFileOverAndMarksTheJob) {
@@ -78,6 +81,15 @@ TEST_P(Submitting, WithoutTheOptionDoesNothing) {
 }
 
 TEST_P(Submitting, FailsWhenTheFileIsNotAccepted) {
+    const Ended ended = submit(launcher(good_lines, 3), {"job.json"});
+    EXPECT_EQ(ended.exit_code, 1);
+    EXPECT_NE(ended.errors.find("nothing is submitted"), std::string::npos);
+}
+
+// Breaks when the launcher's refusal is lost, because the kernel forgets how children end.
+TEST_P(Submitting, HearsOfTheLauncherWhereTheEndsOfChildrenAreIgnored) {
+    ignores_children = true;
+    EXPECT_EQ(submit(launcher(good_lines), {"job.json"}).exit_code, 0);
     const Ended ended = submit(launcher(good_lines, 3), {"job.json"});
     EXPECT_EQ(ended.exit_code, 1);
     EXPECT_NE(ended.errors.find("nothing is submitted"), std::string::npos);

@@ -201,6 +201,17 @@ TEST_F(UnsavedData, OfADeletedJobIsKeptForTwoWeeks) {
     EXPECT_TRUE(fs::is_empty(scratch.path()));
 }
 
+// Breaks when data is deleted because nobody can tell whose it is.
+TEST_F(UnsavedData, WithoutALabelIsKept) {
+    ASSERT_TRUE(claim(root, "9", "def"));
+    write("def/.volumes/0/0/cache/vfs/volume{x}/data/result", "precious");
+    write("def/.volumes/0/1/lock", "");
+    ASSERT_FALSE(release(root, "9").value());
+    EXPECT_TRUE(exists("unsaved-9-1/cache/vfs/volume{x}/data/result"));
+    EXPECT_FALSE(exists("unsaved-9-2"));
+    EXPECT_FALSE(exists("def"));
+}
+
 TEST_F(UnsavedData, OfSeveralRunsIsKeptApart) {
     ASSERT_TRUE(claim(root, "7", "abc"));
     fs::create_directories(scratch.path() / "abc/.volumes/0");
