@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "api/arguments.hpp"
@@ -216,7 +217,7 @@ bool overlap_anywhere(std::span<const ConstBytes> out, std::span<const Bytes> in
 
 Done alltoallv(std::string_view call, const void* send, const std::size_t* send_bytes,
                const std::size_t* send_displacements, void* recv, const std::size_t* recv_bytes,
-               const std::size_t* recv_displacements, std::uint64_t common_length) {
+               const std::size_t* recv_displacements, std::optional<std::size_t> common_length) {
     const auto ranks = TRY(ranks_for(call));
     if (send_bytes == nullptr || recv_bytes == nullptr) return invalid(call, "lengths are NULL");
     const std::span out_lengths(send_bytes, ranks);
@@ -234,11 +235,13 @@ Done alltoallv(std::string_view call, const void* send, const std::size_t* send_
         parts_of<ConstBytes>(static_cast<const std::byte*>(send), out_lengths, send_displacements);
     const auto in = parts_of<Bytes>(static_cast<std::byte*>(recv), in_lengths, recv_displacements);
     if (overlap_anywhere(out, in)) return invalid(call, "the buffers overlap");
-    const auto agreement = Agreement(MPIB_ALLTOALL).add(common_length);
+    constexpr std::size_t lengths_differ = ~std::size_t{0};
+    const auto agreement = Agreement(MPIB_ALLTOALL).add(common_length.value_or(lengths_differ));
+    const auto lengths = common_length ? Communicator::Lengths::equal : Communicator::Lengths::any;
     const std::size_t bytes = sum_of(out_lengths);
     return Library::instance().run({call, MPIB_ALLTOALL, agreement.digest(), bytes, bytes},
                                    [&](Communicator& all, const Communicator::Call& identity) {
-                                       return all.alltoall(identity, out, in);
+                                       return all.alltoall(identity, out, in, lengths);
                                    });
 }
 
@@ -303,10 +306,9 @@ mpib_status mpib_alltoall(const void* send, void* recv, size_t bytes_per_pair) {
 mpib_status mpib_alltoallv(const void* send, const size_t* send_bytes,
                            const size_t* send_displacements, void* recv, const size_t* recv_bytes,
                            const size_t* recv_displacements) {
-    constexpr std::uint64_t lengths_differ = ~std::uint64_t{0};
     return guarded([&] {
         return mpi_bridge::alltoallv("mpib_alltoallv", send, send_bytes, send_displacements, recv,
-                                     recv_bytes, recv_displacements, lengths_differ);
+                                     recv_bytes, recv_displacements, std::nullopt);
     });
 }
 

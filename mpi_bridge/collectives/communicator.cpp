@@ -65,7 +65,7 @@ class CommunicatorImplementation final : public Communicator {
     [[nodiscard]] Done allgather(const Call& call, std::span<const Bytes> parts) override;
     [[nodiscard]] Done broadcast(const Call& call, Bytes data, int root) override;
     [[nodiscard]] Done alltoall(const Call& call, std::span<const ConstBytes> out,
-                                std::span<const Bytes> in) override;
+                                std::span<const Bytes> in, Lengths lengths) override;
     [[nodiscard]] Done barrier(const Call& call) override;
     [[nodiscard]] Outcome<Next> next_call(const std::function<bool()>& stop,
                                           Deadline deadline) override;
@@ -306,14 +306,22 @@ Done CommunicatorImplementation::broadcast(const Call& call, Bytes data, int roo
 }
 
 Done CommunicatorImplementation::alltoall(const Call& call, std::span<const ConstBytes> out,
-                                          std::span<const Bytes> in) {
-    TRY(prepare(call));
+                                          std::span<const Bytes> in, Lengths lengths) {
+    TRY(prepare_to_choose(call));
     if (on_one_node()) return stage_->alltoall(turn_of(call), out, in);
     if (stage_ == nullptr) {
+        const auto* algorithm = &choose<Alltoall>(0);
+        MessageLengths known{.longest = out.front().size(), .equal = lengths == Lengths::equal};
+        if (algorithm->sends_through_others) {
+            if (!known.equal) {
+                Conversation agreeing = converse(call);
+                known = TRY(agree_on_longest(agreeing, std::max(longest_of(out), longest_of(in))));
+            }
+            algorithm = &choose<Alltoall>(known.longest * out.size());
+        }
         Conversation talk = converse(call);
-        return finished(alltoall_pairwise(talk, out, in));
+        return finished(algorithm->run(talk, out, in, known));
     }
-    TRY(prepare_to_choose(call));
     return with_hierarchy(call, [&](const Hierarchy& hierarchy) {
         Conversation everyone = converse(call);
         return alltoall_by_leaders(hierarchy, everyone, out, in);

@@ -42,6 +42,16 @@ Done Conversation::exchange(int to, ConstBytes out, int from, Bytes in, std::uin
     return wait(outgoing);
 }
 
+tl::unexpected<Failure> Conversation::mismatch(int from, std::size_t sent,
+                                               std::size_t expected) const {
+    Pending message;
+    message.peer = global(from);
+    message.receives = true;
+    return explain(
+        {MPIB_ERROR_MISMATCH, fmt::format("it sent {} bytes, expected {}", sent, expected)},
+        message);
+}
+
 tl::unexpected<Failure> Conversation::explain(Failure failure, const Pending& pending) const {
     const auto where =
         fmt::format("{} (call {} of this process), step {}, rank {} of {}", call_.name,

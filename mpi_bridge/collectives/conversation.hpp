@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -18,6 +19,15 @@ namespace mpi_bridge {
     std::size_t bytes = 0;
     for (const Bytes part : parts)
         bytes += part.size();
+    return bytes;
+}
+
+// Returns 0 if there are no parts.
+template <typename Memory>
+[[nodiscard]] std::size_t longest_of(std::span<const Memory> parts) {
+    std::size_t bytes = 0;
+    for (const Memory& part : parts)
+        bytes = std::max(bytes, part.size());
     return bytes;
 }
 
@@ -72,6 +82,11 @@ class Conversation {
 
     // Sends one message and receives another at the same time.
     [[nodiscard]] Done exchange(int to, ConstBytes out, int from, Bytes in, std::uint32_t step);
+
+    // The failure of a message that came through other ranks with another length than this rank
+    // expects.
+    [[nodiscard]] tl::unexpected<Failure> mismatch(int from, std::size_t sent,
+                                                   std::size_t expected) const;
 
   private:
     [[nodiscard]] Tag tag(std::uint32_t step) const {

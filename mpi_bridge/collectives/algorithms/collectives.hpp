@@ -30,6 +30,8 @@
 //   reduce_scatter_ring.cpp              around the ring
 //   allgather_bruck.cpp                  for short parts: few steps, with copies
 //   allgather_ring.cpp                   for long parts: around the ring
+//   alltoall_bruck.cpp                   for short messages among many ranks: few steps, in which
+//                                        messages pass through other ranks
 //   alltoall_pairwise.cpp                each step sends to one rank and receives from another one;
 //                                        those of short messages are taken at once
 //
@@ -59,9 +61,18 @@ namespace mpi_bridge {
                                                    const std::byte* send, std::byte* recv,
                                                    std::size_t count, int radix);
 
-// out[r] goes to rank r, in[r] comes from rank r; this rank's own part is copied.
+// What all ranks know of the messages of an alltoall.
+struct MessageLengths {
+    std::size_t longest = 0;  // of all messages between all ranks
+    bool equal = false;       // all are that long
+};
+// Lets the ranks tell each other how long the longest message is that each sends or receives.
+[[nodiscard]] Outcome<MessageLengths> agree_on_longest(Conversation& talk, std::size_t own_longest);
+
+// out[r] goes to rank r, in[r] comes from rank r; this rank's own part is copied. The lengths need
+// not be known.
 [[nodiscard]] Done alltoall_pairwise(Conversation& talk, std::span<const ConstBytes> out,
-                                     std::span<const Bytes> in);
+                                     std::span<const Bytes> in, MessageLengths lengths);
 
 [[nodiscard]] Done barrier_dissemination(Conversation& talk);
 

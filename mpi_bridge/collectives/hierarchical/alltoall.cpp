@@ -9,10 +9,11 @@
 //      sending rank, for each receiving rank.
 //   3. It exchanges a block with every other leader, and scatters what it receives, by rank.
 //
-// Steps 2 and 3 handle as many nodes at once as the memory allows. Both ranks of a message know its
-// length, so they agree whether it is short. Either way, the bytes between nodes are just those of
-// the messages. With h nodes there are h-1 messages per leader, instead of one from each rank to
-// every rank of the other nodes.
+// Steps 2 and 3 handle as many nodes at once as the memory allows. Among many nodes, short blocks
+// are sent through the leaders of other nodes, which takes fewer messages. Both ranks of a message
+// know its length, so they agree whether it is short. Either way, the bytes between nodes are just
+// those of the messages. With h nodes there are h-1 messages per leader, instead of one from each
+// rank to every rank of the other nodes.
 //
 // A block is sent even if it is empty, so that ranks detect it when they disagree about a length.
 #include <algorithm>
@@ -122,7 +123,20 @@ class ShortMessages {
         for (std::size_t turn = 0; leads_ && turn < turns_; ++turn)
             longest = std::max({longest, block_length(to_, turn), block_length(from_, turn)});
         most = std::clamp<std::size_t>(all_.share_bytes / longest, 1, most_blocks);
+        if (leads_) TRY(choose_algorithm(longest));
+        if (algorithm_ != nullptr) most = turns_;
         return all_.stage.broadcast(all_.turn, std::as_writable_bytes(std::span(&most, 1)), leader);
+    }
+
+    // Decides whether blocks are sent through the leaders of other nodes, all turns at once.
+    [[nodiscard]] Done choose_algorithm(std::size_t own_longest) {
+        if (!all_.choose<Alltoall>(0).sends_through_others) return {};
+        block_lengths_ = TRY(agree_on_longest(all_.across, own_longest));
+        const std::size_t bytes = block_lengths_.longest * (turns_ + 1);
+        const auto& algorithm = all_.choose<Alltoall>(bytes);
+        const bool has_memory = bytes <= all_.share_bytes;
+        if (algorithm.sends_through_others && has_memory) algorithm_ = &algorithm;
+        return {};
     }
 
     [[nodiscard]] std::size_t block_length(const Direction& way, std::size_t turn) const {
@@ -215,8 +229,28 @@ class ShortMessages {
         }
     }
 
-    // Exchanges all blocks of these turns, which are in flight at once.
     [[nodiscard]] Done exchange(ConstBytes out, Bytes in, std::size_t first, std::size_t end) {
+        return algorithm_ == nullptr ? exchange_directly(out, in, first, end)
+                                     : exchange_through_others(out, in);
+    }
+
+    [[nodiscard]] Done exchange_through_others(ConstBytes out, Bytes in) {
+        std::vector<ConstBytes> to(turns_ + 1);  // by host
+        std::vector<Bytes> from(turns_ + 1);
+        for (std::size_t turn = 0; turn < turns_; ++turn) {
+            const std::size_t sent = block_length(to_, turn);
+            const std::size_t received = block_length(from_, turn);
+            to[static_cast<std::size_t>(host_of_turn(turn, 1))] = out.first(sent);
+            from[static_cast<std::size_t>(host_of_turn(turn, -1))] = in.first(received);
+            out = out.subspan(sent);
+            in = in.subspan(received);
+        }
+        return algorithm_->run(all_.across, to, from, block_lengths_);
+    }
+
+    // Exchanges all blocks of these turns, which are in flight at once.
+    [[nodiscard]] Done exchange_directly(ConstBytes out, Bytes in, std::size_t first,
+                                         std::size_t end) {
         std::vector<Conversation::Pending> pending;
         for (std::size_t turn = first; turn < end; ++turn) {
             const std::size_t bytes = block_length(from_, turn);
@@ -270,6 +304,8 @@ class ShortMessages {
     std::span<const Bytes> in_;
     Direction to_;
     Direction from_;
+    const Algorithm<Alltoall>* algorithm_ = nullptr;  // on a leader, if not directly
+    MessageLengths block_lengths_;                    // only with an algorithm
 };
 
 template <typename Memory>
@@ -301,7 +337,7 @@ Done alltoall_by_leaders(const Hierarchy& all, Conversation& everyone,
     const std::size_t longest = all.selection.longest_joined_message(layout.most_local_ranks);
     if (longest != 0) TRY(ShortMessages(all, out, in, longest).run());
     return alltoall_pairwise(everyone, long_ones(layout, out, longest),
-                             long_ones(layout, in, longest));
+                             long_ones(layout, in, longest), {});
 }
 
 }  // namespace mpi_bridge

@@ -12,7 +12,6 @@
 #include <cmath>
 #include <limits>
 
-#include "collectives/algorithms/collectives.hpp"
 #include "collectives/algorithms/tree.hpp"
 
 namespace mpi_bridge {
@@ -24,6 +23,7 @@ Reduce::Run reduce_binomial, reduce_halving;
 ReduceScatter::Run reduce_scatter_circulant, reduce_scatter_ring;
 Allgather::Run allgather_bruck, allgather_ring;
 Broadcast::Run broadcast_binomial, broadcast_scatter_allgather, broadcast_chain;
+Alltoall::Run alltoall_bruck;
 
 namespace {
 
@@ -103,6 +103,20 @@ Estimate estimate_chain(const Case& call) {
     const double segments = segment > 0 ? std::ceil(call.bytes / segment) : 0;
     const double hops = call.ranks - 1.0;
     return {{hops, call.bytes + (hops - 1) * segment, 0, std::max(0.0, segments - 1)}, {}};
+}
+
+// See alltoall_pairwise.cpp: short messages go together, in batches.
+Estimate estimate_pairwise(const Case& call) {
+    constexpr double at_once = 32;
+    const double batches = std::ceil((call.ranks - 1.0) / at_once);
+    return {{batches, least_moved(call), 0, call.ranks - 1.0 - batches}, {}};
+}
+
+// See alltoall_bruck.cpp: half of the slots move in each step, and are copied before and after it.
+// The ranks have to agree on the longest message before that.
+Estimate estimate_bruck(const Case& call) {
+    const double steps = logarithm(call.ranks);
+    return in_steps(2 * steps, steps * call.bytes / 2, (steps + 2) * call.bytes);
 }
 
 constexpr Algorithm<Allreduce> allreduces[] = {
@@ -190,6 +204,15 @@ constexpr Algorithm<Broadcast> broadcasts[] = {
     {.name = "chain", .estimate = estimate_chain, .run = broadcast_chain},
 };
 
+// By the bytes that a rank would send to all ranks if all messages were as long as the longest.
+constexpr Algorithm<Alltoall> alltoalls[] = {
+    {.name = "pairwise", .estimate = estimate_pairwise, .run = alltoall_pairwise},
+    {.name = "bruck",
+     .estimate = estimate_bruck,
+     .run = alltoall_bruck,
+     .sends_through_others = true},
+};
+
 }  // namespace
 
 template <>
@@ -211,6 +234,10 @@ std::span<const Algorithm<Allgather>> algorithms<Allgather>() {
 template <>
 std::span<const Algorithm<Broadcast>> algorithms<Broadcast>() {
     return broadcasts;
+}
+template <>
+std::span<const Algorithm<Alltoall>> algorithms<Alltoall>() {
+    return alltoalls;
 }
 
 }  // namespace mpi_bridge

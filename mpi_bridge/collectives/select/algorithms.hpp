@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "collectives/algorithms/collectives.hpp"
 #include "collectives/conversation.hpp"
 #include "collectives/reducer.hpp"
 #include "collectives/select/cost.hpp"
@@ -49,6 +50,14 @@ struct Broadcast {
     static constexpr std::string_view variable{};
     using Run = Done(Conversation& talk, Bytes data, int root);
 };
+// out[r] goes to rank r, in[r] comes from rank r; this rank's own part is copied. The lengths need
+// not be known for an algorithm that does not send messages through other ranks.
+struct Alltoall {
+    static constexpr std::string_view name = "alltoall";
+    static constexpr std::string_view variable{};
+    using Run = Done(Conversation& talk, std::span<const ConstBytes> out, std::span<const Bytes> in,
+                     MessageLengths lengths);
+};
 
 template <typename Collective>
 struct Algorithm {
@@ -66,6 +75,13 @@ struct Algorithm<Allreduce> {
     ReduceScatter::Run* reduce_scatter = nullptr;
     Allgather::Run* allgather = nullptr;
 };
+template <>
+struct Algorithm<Alltoall> {
+    std::string_view name;
+    Estimate (*estimate)(const Case& call);
+    Alltoall::Run* run;
+    bool sends_through_others = false;
+};
 
 // The algorithms of a collective, in the order in which they are preferred if they cost the same;
 // collectives/algorithms/ describes how each works.
@@ -81,6 +97,8 @@ template <>
 [[nodiscard]] std::span<const Algorithm<Allgather>> algorithms<Allgather>();
 template <>
 [[nodiscard]] std::span<const Algorithm<Broadcast>> algorithms<Broadcast>();
+template <>
+[[nodiscard]] std::span<const Algorithm<Alltoall>> algorithms<Alltoall>();
 
 // Returns nullptr if the collective has no algorithm of that name.
 template <typename Collective>

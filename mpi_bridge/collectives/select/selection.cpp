@@ -150,10 +150,12 @@ template class Table<Reduce>;
 template class Table<ReduceScatter>;
 template class Table<Allgather>;
 template class Table<Broadcast>;
+template class Table<Alltoall>;
 template const Algorithm<Allreduce>& Selection::choose(std::size_t, int);
 template const Algorithm<Reduce>& Selection::choose(std::size_t, int);
 template const Algorithm<ReduceScatter>& Selection::choose(std::size_t, int);
 template const Algorithm<Allgather>& Selection::choose(std::size_t, int);
 template const Algorithm<Broadcast>& Selection::choose(std::size_t, int);
+template const Algorithm<Alltoall>& Selection::choose(std::size_t, int);
 
 }  // namespace mpi_bridge

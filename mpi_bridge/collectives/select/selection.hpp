@@ -77,7 +77,7 @@ class Selection {
     [[nodiscard]] const Model& model() const { return model_; }
 
     // `bytes` is the length of the whole vector: the elements to reduce, or all parts of an
-    // allgather together.
+    // allgather together; for an alltoall, the longest message of any rank times their number.
     template <typename Collective>
     [[nodiscard]] const Algorithm<Collective>& choose(std::size_t bytes, int ranks);
     // The limit for an alltoall among hosts with at most that many ranks each; see cost.hpp.
@@ -98,7 +98,7 @@ class Selection {
     std::size_t segment_bytes_;
     std::optional<AllreduceTable> pinned_allreduce_;
     std::tuple<Tables<Allreduce>, Tables<Reduce>, Tables<ReduceScatter>, Tables<Allgather>,
-               Tables<Broadcast>>
+               Tables<Broadcast>, Tables<Alltoall>>
         tables_;
 };
 

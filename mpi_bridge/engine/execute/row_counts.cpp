@@ -94,7 +94,8 @@ Done exchange_row_counts(Communicator& communicator, const Communicator::Call& c
     const auto* to = reinterpret_cast<const std::byte*>(splits.data());
     auto* from = reinterpret_cast<std::byte*>(request.received_rows.data());
     TRY(communicator.alltoall(call, cut(to, one_each, sizeof(std::int64_t)),
-                              cut(from, one_each, sizeof(std::int64_t))));
+                              cut(from, one_each, sizeof(std::int64_t)),
+                              Communicator::Lengths::equal));
     request.result_rows = sum(request.received_rows);
     // Only the receiver knows how long its result is.
     const auto own = static_cast<std::int64_t>(bytes_of_result(request));

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prints what each allreduce algorithm takes at scale. What is real and what is modelled is said in
-// README.md.
+// Prints what each algorithm of an allreduce or an alltoall takes at scale. What is real and what
+// is modelled is said in README.md.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include <fmt/core.h>
 #include <sys/mman.h>
@@ -20,6 +21,7 @@ namespace {
 
 using mpi_bridge::Algorithm;
 using mpi_bridge::Allreduce;
+using mpi_bridge::Alltoall;
 using mpi_bridge::Case;
 using mpi_bridge::Conversation;
 using mpi_bridge::Done;
@@ -71,6 +73,12 @@ struct Row {
     int ranks = 2;
     std::size_t bytes = 0;
     std::byte* vector = nullptr;
+    Time bound = 0;
+
+    [[nodiscard]] Case call() const {
+        return {ranks, static_cast<double>(bytes),
+                static_cast<double>(Simulation::Options().segment_bytes)};
+    }
 };
 
 Done print_row(const Arguments& arguments, const Row& row, const std::string& name, double messages,
@@ -87,23 +95,18 @@ Done print_row(const Arguments& arguments, const Row& row, const std::string& na
     }
     auto report = Simulation::run(options, body);
     if (!report) return pass_on(std::move(report));
-    const Case call{row.ranks, static_cast<double>(row.bytes),
-                    static_cast<double>(options.segment_bytes)};
-    const double bound = least_allreduce_seconds(call, arguments.model);
     std::printf("%d | %s | %d | %s | %s | %.2f |\n", report->steps,
                 bytes_text(report->bytes_per_rank).c_str(), report->connections_per_rank,
-                time_text(report->seconds).c_str(), time_text(bound).c_str(),
-                report->seconds / bound);
+                time_text(report->seconds).c_str(), time_text(row.bound).c_str(),
+                report->seconds / row.bound);
     std::fflush(stdout);
     return {};
 }
 
 Done print_algorithm(const Arguments& arguments, const Row& row,
                      const Algorithm<Allreduce>& algorithm, bool chosen) {
-    const Case call{row.ranks, static_cast<double>(row.bytes),
-                    static_cast<double>(Simulation::Options().segment_bytes)};
     return print_row(arguments, row, std::string(algorithm.name) + (chosen ? " *" : ""),
-                     messages_of(algorithm, call), [&](Conversation& talk) {
+                     messages_of(algorithm, row.call()), [&](Conversation& talk) {
                          return algorithm.run(talk, Simulation::float_sum(), row.vector, row.vector,
                                               row.bytes / sizeof(float));
                      });
@@ -124,12 +127,55 @@ Done print_tree(const Arguments& arguments, const Row& row) {
     });
 }
 
-Done print_table(const Arguments& arguments) {
+// No alltoall can be faster: each rank hears from all others, and sends a message to each of them.
+Time least_alltoall_seconds(const Row& row, const mpi_bridge::Model& model) {
+    const Case nothing{.ranks = row.ranks};
+    const double sent = static_cast<double>(row.bytes) * (row.ranks - 1);
+    return std::max(least_allreduce_seconds(nothing, model), sent * model.beta);
+}
+
+void print_head(const Arguments& arguments, const char* length) {
     std::printf("Model: %s; %zu rank(s) per node. The algorithm that is chosen is marked *.\n\n",
                 arguments.model.text().c_str(), arguments.ranks_per_node);
     std::printf(
-        "| ranks | vector | algorithm | steps | sent per rank | connections | time | bound | ratio "
-        "|\n|---:|---:|---|---:|---:|---:|---:|---:|---:|\n");
+        "| ranks | %s | algorithm | steps | sent per rank | connections | time | bound | ratio |\n"
+        "|---:|---:|---|---:|---:|---:|---:|---:|---:|\n",
+        length);
+}
+
+// All ranks use the same memory, because no message moves anything.
+Done print_alltoalls(const Arguments& arguments, mpi_bridge::Selection& selection, Row row) {
+    std::vector<std::byte> memory(2 * row.bytes);
+    const auto ranks = static_cast<std::size_t>(row.ranks);
+    const std::vector<mpi_bridge::ConstBytes> out(ranks, {memory.data(), row.bytes});
+    const std::vector<mpi_bridge::Bytes> in(ranks, {memory.data() + row.bytes, row.bytes});
+    const mpi_bridge::MessageLengths lengths{.longest = row.bytes, .equal = true};
+    row.bound = least_alltoall_seconds(row, arguments.model);
+    const auto& best = selection.choose<Alltoall>(ranks * row.bytes, row.ranks);
+    for (const auto& algorithm : mpi_bridge::algorithms<Alltoall>()) {
+        const std::string mark = &algorithm == &best ? " *" : "";
+        const double messages =
+            algorithm.sends_through_others ? 0 : static_cast<double>(row.ranks) * (row.ranks - 1);
+        TRY(print_row(arguments, row, std::string(algorithm.name) + mark, messages,
+                      [&](Conversation& talk) { return algorithm.run(talk, out, in, lengths); }));
+    }
+    return {};
+}
+
+Done print_alltoall_table(const Arguments& arguments) {
+    print_head(arguments, "message");
+    mpi_bridge::Selection selection(arguments.model, Simulation::Options().segment_bytes);
+    for (const std::size_t bytes : arguments.bytes) {
+        for (const std::size_t ranks : arguments.ranks) {
+            TRY(print_alltoalls(arguments, selection,
+                                {.ranks = static_cast<int>(ranks), .bytes = bytes}));
+        }
+    }
+    return {};
+}
+
+Done print_allreduce_table(const Arguments& arguments) {
+    print_head(arguments, "vector");
     mpi_bridge::Selection selection(arguments.model, Simulation::Options().segment_bytes);
     for (const std::size_t bytes : arguments.bytes) {
         const Vectors vectors(bytes);
@@ -137,7 +183,8 @@ Done print_table(const Arguments& arguments) {
             return mpi_bridge::fail(MPIB_ERROR_INTERNAL, "no address space for a vector");
         }
         for (const std::size_t count : arguments.ranks) {
-            const Row row{static_cast<int>(count), bytes, vectors.data()};
+            Row row{.ranks = static_cast<int>(count), .bytes = bytes, .vector = vectors.data()};
+            row.bound = least_allreduce_seconds(row.call(), arguments.model);
             const auto& best = selection.choose<Allreduce>(bytes, row.ranks);
             for (const auto& algorithm : mpi_bridge::algorithms<Allreduce>())
                 TRY(print_algorithm(arguments, row, algorithm, &algorithm == &best));
@@ -161,7 +208,9 @@ int main(int argc, char** argv) {
         std::fputs(mpi_bridge_scale::help, stdout);
         return 0;
     }
-    const auto done = mpi_bridge_scale::print_table(*arguments);
+    const auto done = arguments->collective == mpi_bridge_scale::Collective::alltoall
+                          ? mpi_bridge_scale::print_alltoall_table(*arguments)
+                          : mpi_bridge_scale::print_allreduce_table(*arguments);
     if (done) return 0;
     std::fprintf(stderr, "mpi_bridge_scale: %s\n", done.error().text.c_str());
     return 1;

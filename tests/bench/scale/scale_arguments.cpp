@@ -7,6 +7,7 @@
 
 #include <fmt/core.h>
 
+#include "collectives/select/algorithms.hpp"
 #include "core/settings.hpp"
 
 namespace mpi_bridge_scale {
@@ -17,11 +18,13 @@ using mpi_bridge::Outcome;
 const char* const help =
     "Usage: mpi_bridge_scale [OPTION]...\n"
     "\n"
-    "Runs the allreduce algorithms of mpi_bridge over a modelled network, in virtual time, and\n"
-    "prints what they take as a Markdown table, beside the least that is possible.\n"
+    "Runs the algorithms of mpi_bridge for a collective over a modelled network, in virtual time,\n"
+    "and prints what they take as a Markdown table, beside the least that is possible.\n"
     "\n"
+    "  --collective NAME     allreduce or alltoall       (allreduce)\n"
     "  --ranks N,...         numbers of ranks            (4,16,64,256,1000,4096,10000)\n"
-    "  --bytes B,...         lengths of vectors          (8,64K,1M,64M)\n"
+    "  --bytes B,...         lengths of vectors, or of the messages of an alltoall\n"
+    "                                                    (8,64K,1M,64M)\n"
     "  --model MODEL         as MPI_BRIDGE_MODEL         (tcp)\n"
     "  --ranks-per-node N    share a network interface   (1)\n"
     "  --most-messages N     do not run what needs more  (20M)\n";
@@ -73,8 +76,18 @@ Outcome<Arguments> read_arguments(const std::vector<std::string_view>& words) {
         arguments.model = *read;
         return {};
     };
+    const auto collective = [&](std::string_view text) -> mpi_bridge::Done {
+        if (text != mpi_bridge::Allreduce::name && text != mpi_bridge::Alltoall::name) {
+            return fail(MPIB_ERROR_INVALID_ARGUMENT,
+                        fmt::format("\"{}\" is not allreduce or alltoall", text));
+        }
+        arguments.collective =
+            text == mpi_bridge::Alltoall::name ? Collective::alltoall : Collective::allreduce;
+        return {};
+    };
     using Option = std::pair<std::string_view, std::function<mpi_bridge::Done(std::string_view)>>;
     const std::vector<Option> options = {
+        {"--collective", collective},
         {"--ranks", numbers(arguments.ranks, 2, 20000)},
         {"--bytes", numbers(arguments.bytes, sizeof(float), many)},
         {"--model", model},

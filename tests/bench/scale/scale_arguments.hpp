@@ -12,8 +12,11 @@
 
 namespace mpi_bridge_scale {
 
+enum class Collective { allreduce, alltoall };
+
 struct Arguments {
     bool help = false;
+    Collective collective = Collective::allreduce;
     std::vector<std::size_t> ranks = {4, 16, 64, 256, 1000, 4096, 10000};
     std::vector<std::size_t> bytes = {8, 64UL << 10, 1UL << 20, 64UL << 20};
     mpi_bridge::Model model = mpi_bridge::tcp_model();

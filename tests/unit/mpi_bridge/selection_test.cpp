@@ -59,6 +59,9 @@ TEST(Selection, TakesFewStepsForShortVectorsAndFewBytesForLongOnes) {
     EXPECT_EQ(selection.choose<Broadcast>(8, 16).name, "binomial");
     EXPECT_EQ(selection.choose<Broadcast>(long_vector, 16).name, "chain");
     EXPECT_EQ(selection.choose<Broadcast>(long_vector, 10000).name, "scatter_allgather");
+    EXPECT_EQ(selection.choose<Alltoall>(0, 16).name, "pairwise");
+    EXPECT_EQ(selection.choose<Alltoall>(8UL * 1000, 1000).name, "bruck");
+    EXPECT_EQ(selection.choose<Alltoall>(4096UL * 1000, 1000).name, "pairwise");
 }
 
 TEST(Selection, NeverEstimatesLessThanWhatIsPossible) {

@@ -128,6 +128,7 @@ class Hosts {
         bool shared_memory = true;
         std::size_t segment_bytes = 4096;
         std::size_t share_bytes = mpi_bridge::Communicator::Options().share_bytes;
+        std::string model = "tcp";
     };
 
     explicit Hosts(const Placement& hosts) : Hosts(hosts, Options()) {}
@@ -145,7 +146,7 @@ class Hosts {
             options.group.hosts = hosts;
             options.shared_memory = how.shared_memory;
             options.share_bytes = how.share_bytes;
-            options.settings.model = "tcp";
+            options.settings.model = how.model;
             options.settings.segment_bytes = how.segment_bytes;
             auto opened = mpi_bridge::Communicator::open(*transports_.back(), std::move(options));
             if (!opened) throw std::runtime_error(opened.error().text);

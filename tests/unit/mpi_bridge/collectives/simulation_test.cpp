@@ -232,6 +232,36 @@ TEST_P(SimulatedTest, AllgatherTouchesNoMemoryItHasLent) {
     }
 }
 
+TEST_P(SimulatedTest, AlltoallTouchesNoMemoryItHasLent) {
+    const auto ranks = static_cast<std::size_t>(GetParam());
+    for (const auto& algorithm : algorithms<mpi_bridge::Alltoall>()) {
+        for (const std::size_t bytes : counts) {
+            const auto message = [&](std::size_t from, std::size_t to) {
+                return random_values<std::uint8_t>(bytes, from * ranks + to);
+            };
+            std::vector<std::vector<std::vector<std::uint8_t>>> sent(ranks), received(ranks);
+            for (std::size_t rank = 0; rank < ranks; ++rank) {
+                for (std::size_t to = 0; to < ranks; ++to)
+                    sent[rank].push_back(message(rank, to));
+                received[rank].resize(ranks, poisoned<std::uint8_t>(bytes));
+            }
+            simulate(options(GetParam(), short_segment), [&](Conversation& talk) {
+                std::vector<ConstBytes> outgoing;
+                std::vector<Bytes> incoming;
+                for (const auto& part : sent[own(talk)])
+                    outgoing.emplace_back(in(part), bytes);
+                for (auto& part : received[own(talk)])
+                    incoming.emplace_back(out(part), bytes);
+                return algorithm.run(talk, outgoing, incoming, {.longest = bytes});
+            });
+            for (std::size_t to = 0; to < ranks; ++to) {
+                for (std::size_t from = 0; from < ranks; ++from)
+                    EXPECT_EQ(received[to][from], message(from, to)) << algorithm.name;
+            }
+        }
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, SimulatedTest, testing::Values(2, 3, 5, 8, 13, 16));
 
 }  // namespace

@@ -204,4 +204,43 @@ TEST(Traffic, GoesTheFlatWayWhereEveryRankHasAHostOfItsOwn) {
     EXPECT_EQ(messages, 12U);
 }
 
+// Among so many hosts a step costs less than the messages that it saves.
+const Hosts::Options many_steps{.segment_bytes = 65536,
+                                .model = "alpha=20us,beta=1.2GB/s,gamma=8GB/s,further=1"};
+
+TEST(Traffic, OfAnAlltoallSendsShortMessagesThroughOtherRanks) {
+    constexpr std::size_t hosts = 19;
+    constexpr std::size_t steps = 5;
+    Placement apart(hosts);
+    std::iota(apart.begin(), apart.end(), 0);
+    Hosts ranks(apart, many_steps);
+    const MessageLength equal = [](std::size_t, std::size_t) { return std::size_t{40}; };
+    EXPECT_EQ(check_alltoall(ranks, equal, Communicator::Lengths::equal).messages(), hosts * steps);
+    // The ranks agree on the longest message in at most as many steps, and one more.
+    const MessageLength uneven = [](std::size_t from, std::size_t to) {
+        return (3 * from + to) % 50;
+    };
+    EXPECT_LE(check_alltoall(ranks, uneven).messages(), hosts * (2 * steps + 1));
+    const MessageLength longer = [](std::size_t, std::size_t) { return std::size_t{20000}; };
+    EXPECT_EQ(check_alltoall(ranks, longer, Communicator::Lengths::equal).messages(),
+              hosts * (hosts - 1));
+}
+
+TEST(Traffic, OfAnAlltoallSendsShortBlocksThroughOtherLeaders) {
+    constexpr std::size_t hosts = 19;
+    constexpr std::size_t steps = 5;
+    Placement pairs(2 * hosts);
+    for (std::size_t rank = 0; rank < pairs.size(); ++rank)
+        pairs[rank] = static_cast<int>(rank % hosts);
+    Hosts ranks(pairs, many_steps);
+    const MessageLength uneven = [](std::size_t from, std::size_t to) {
+        return (3 * from + to) % 5;
+    };
+    EXPECT_LE(check_alltoall(ranks, uneven).messages(), hosts * (2 * steps + 1));
+    auto with_little_memory = many_steps;
+    with_little_memory.share_bytes = hosts;
+    Hosts others(pairs, with_little_memory);
+    EXPECT_GE(check_alltoall(others, uneven).messages(), hosts * (hosts - 1));
+}
+
 }  // namespace
