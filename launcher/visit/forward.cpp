@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -111,10 +112,17 @@ class Voice {
         cli::say(fmt::format("a connection from {} was refused ({} so far)", who, refusals_));
     }
 
+    void waits(int code) {
+        if (said_waiting_ && Clock::now() - *said_waiting_ < std::chrono::minutes(1)) return;
+        said_waiting_ = Clock::now();
+        cli::say(fmt::format("connections wait until others have ended: {}", std::strerror(code)));
+    }
+
   private:
     std::string node_;
     int refusals_ = 0;
     Clock::time_point said_{};
+    std::optional<Clock::time_point> said_waiting_;
 };
 
 void announce(const std::vector<Forward>& forwards, const std::vector<PortWish>& wishes,
@@ -172,7 +180,8 @@ base::Result<int> forward_ports(const store::Store& store, const slurm::Client& 
     CommandSide side(
         std::move(forwards), step.output(), step.input(),
         {.port_state = [&](std::uint16_t port, PortState state) { voice.port_state(port, state); },
-         .refused = [&](std::optional<uid_t> user) { voice.refused(user); }});
+         .refused = [&](std::optional<uid_t> user) { voice.refused(user); },
+         .waits = [&](int code) { voice.waits(code); }});
     constexpr std::chrono::seconds longest_pause{60};
     while (true) {
         std::vector<int> others{signals.descriptor()};

@@ -274,26 +274,36 @@ CommandSide::CommandSide(std::vector<Forward> forwards, int input, int output, E
 }
 
 Tunnel::Turn CommandSide::turn(std::chrono::milliseconds longest, std::vector<int> others) {
-    if (channels_.size() < most_channels) {
+    const auto pause = std::chrono::duration_cast<std::chrono::milliseconds>(
+        accepts_from_ - std::chrono::steady_clock::now());
+    const bool accepts = pause <= std::chrono::milliseconds::zero();
+    if (!accepts) longest = std::min(longest, pause);
+    if (accepts && channels_.size() < most_channels) {
         for (const Forward& forward : forwards_) {
             for (const base::FileDescriptor& listener : forward.listeners)
                 others.push_back(listener.get());
         }
     }
     const Turn result = Tunnel::turn(longest, others);
+    if (!accepts) return result;
     for (const Forward& forward : forwards_) {
-        for (const base::FileDescriptor& listener : forward.listeners)
-            accept_all(listener, forward.there);
+        for (const base::FileDescriptor& listener : forward.listeners) {
+            if (!accept_all(listener, forward.there)) return result;
+        }
     }
     return result;
 }
 
-void CommandSide::accept_all(const base::FileDescriptor& listener, std::uint16_t there) {
+bool CommandSide::accept_all(const base::FileDescriptor& listener, std::uint16_t there) {
     // Somebody who connects again and again must not keep the other connections waiting.
     for (int i = 0; i < most_accepted && channels_.size() < most_channels; ++i) {
+        // Finding out whose connection it is takes another descriptor.
+        base::FileDescriptor spare(fcntl(listener.get(), F_DUPFD_CLOEXEC, 0));
+        if (!spare.valid()) return !must_wait(errno);
         base::FileDescriptor connection(
             accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-        if (!connection.valid()) return;
+        if (!connection.valid()) return !must_wait(errno);
+        spare = {};
         const auto user = user_of_peer(connection.get());
         if (user != geteuid()) {
             events_.refused(user);
@@ -308,6 +318,16 @@ void CommandSide::accept_all(const base::FileDescriptor& listener, std::uint16_t
         channel.stage = Stage::opening;
         channel.port = there;
     }
+    return true;
+}
+
+// A connection that cannot be accepted stays in the queue, where it would end each wait at once.
+bool CommandSide::must_wait(int code) {
+    if (code != EMFILE && code != ENFILE && code != ENOBUFS && code != ENOMEM) return false;
+    constexpr std::chrono::seconds pause{1};
+    accepts_from_ = std::chrono::steady_clock::now() + pause;
+    events_.waits(code);
+    return true;
 }
 
 void CommandSide::handle(const Frame& frame) {

@@ -108,6 +108,8 @@ class CommandSide final : public Tunnel {
     struct Events {
         std::function<void(std::uint16_t port, PortState state)> port_state;
         std::function<void(std::optional<uid_t> user)> refused;
+        // A connection waits, because this process cannot have another one; an errno.
+        std::function<void(int code)> waits;
     };
 
     CommandSide(std::vector<Forward> forwards, int input, int output, Events events);
@@ -119,9 +121,13 @@ class CommandSide final : public Tunnel {
     void handle(const Frame& frame) override;
     void connected(std::uint32_t number, Channel& channel) override;
     [[nodiscard]] bool is_given_up(const Channel& channel) const override;
-    void accept_all(const base::FileDescriptor& listener, std::uint16_t there);
+    // Returns whether others may be accepted, too.
+    bool accept_all(const base::FileDescriptor& listener, std::uint16_t there);
+    // Whether this error of a descriptor says that there are no more; begins a pause then.
+    bool must_wait(int code);
 
     std::vector<Forward> forwards_;
+    std::chrono::steady_clock::time_point accepts_from_{};
     Events events_;
     std::map<std::uint16_t, PortState> states_;
     std::uint32_t next_channel_ = 1;

@@ -9,6 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -204,6 +206,60 @@ TEST_F(TunnelTest, WaitsUntilSomethingListens) {
     stop();
     EXPECT_EQ(states_, (std::vector<std::pair<std::uint16_t, PortState>>{
                            {there, PortState::silent}, {there, PortState::listens}}));
+}
+
+// Lets this process have no more descriptors than it has, and as many as before in the end.
+class NoMoreDescriptors {
+  public:
+    NoMoreDescriptors() {
+        getrlimit(RLIMIT_NOFILE, &before_);
+        const base::FileDescriptor next(dup(STDOUT_FILENO));
+        rlimit now = before_;
+        now.rlim_cur = static_cast<rlim_t>(next.get());
+        EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &now), 0);
+    }
+    ~NoMoreDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+    NoMoreDescriptors(const NoMoreDescriptors&) = delete;
+    NoMoreDescriptors& operator=(const NoMoreDescriptors&) = delete;
+
+  private:
+    rlimit before_{};
+};
+
+TEST(TunnelWithoutDescriptors, WaitsForThem) {
+    const auto to_command = *base::make_pipe();
+    const auto from_command = *base::make_pipe();
+    std::vector<Forward> forwards;
+    forwards.push_back(*listen_here(0, 1));
+    const std::uint16_t here = forwards[0].here;
+    std::vector<int> waited_for;
+    CommandSide side(std::move(forwards), to_command.read_end.get(), from_command.write_end.get(),
+                     {.port_state = [](std::uint16_t, PortState) {},
+                      .refused = [](std::optional<uid_t>) { ADD_FAILURE(); },
+                      .waits = [&](int code) { waited_for.push_back(code); }});
+    const int client = client_of(here);
+    {
+        const NoMoreDescriptors none;
+        int turns = 0;
+        const auto until = std::chrono::steady_clock::now() + milliseconds(300);
+        for (; std::chrono::steady_clock::now() < until; ++turns)
+            ASSERT_EQ(side.turn(milliseconds(100), {}), Tunnel::Turn::goes_on);
+        EXPECT_LE(turns, 10);
+        EXPECT_EQ(waited_for, std::vector<int>{EMFILE});
+    }
+    // It is accepted now: what it says is sent to the node.
+    EXPECT_TRUE(base::write_all(client, "hello"));
+    std::string sent;
+    while (sent.find("hello") == std::string::npos) {
+        ASSERT_EQ(side.turn(milliseconds(100), {}), Tunnel::Turn::goes_on);
+        std::array<char, 4096> some{};
+        pollfd waiting{.fd = from_command.read_end.get(), .events = POLLIN, .revents = 0};
+        if (poll(&waiting, 1, 0) != 1) continue;
+        const auto count = read(waiting.fd, some.data(), some.size());
+        ASSERT_GT(count, 0);
+        sent.append(some.data(), static_cast<std::size_t>(count));
+    }
+    close(client);
 }
 
 TEST(TunnelOfABrokenStream, FailsAndSaysWhy) {
