@@ -81,6 +81,7 @@ enum Complaint : int {
     not_entered = 67,
     in_the_way = 68,
     not_taken = 69,
+    no_length = 70,
 };
 
 // Sets d and b to the directory and the name of $p.
@@ -96,10 +97,12 @@ command -v tar > /dev/null 2>&1 || exit 66
 
 // The first argument is 1 if directories are wanted. Links are followed, as scp does, so that the
 // stream has none. GNU's tar would send a second name of the same file as a link. Standard output
-// is the announcement of the name in the stream, and then the stream.
+// is the announcement of the name in the stream, and then the stream. tar copies nothing of a file
+// that has contents and no length, as those of /proc have.
 constexpr std::string_view send_script = R"sh([ -e "$p" ] || exit 64
 if [ -d "$p" ] && [ "$1" != 1 ]; then exit 65; fi
 cd "$d" || exit 67
+if [ -f "./$b" ] && [ ! -s "./$b" ] && [ "$(head -c 1 "./$b" | wc -c)" -gt 0 ]; then exit 70; fi
 printf '\nbatchai-cp %s\n' "$b"
 case "$(tar --version 2> /dev/null)" in
 *"GNU tar"*) set -- --hard-dereference ;;
@@ -147,6 +150,10 @@ base::Error complaint(int code, const std::string& there, const std::string& nod
                     base::ExitCode::failed};
         case not_entered:
             return {"the directory cannot be entered", where, {}, base::ExitCode::failed};
+        case no_length:
+            return {"the file has no length, as files of /proc have none, and cannot be copied",
+                    where, "read it with \"batchai job node exec\" and cat",
+                    base::ExitCode::failed};
         case in_the_way:
             return {
                 "something of another kind has this name there", where, {}, base::ExitCode::failed};

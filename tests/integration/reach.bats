@@ -189,6 +189,10 @@ SCRIPT
     [[ $status -eq 2 && $output == *"is a directory"*--recursive* ]]
     batchai job cp -r 'inside:${AZ_BATCHAI_JOB_TEMP}/out/' copies
     [[ $(as_user cat "$HOME_DIR/copies/out/1" "$HOME_DIR/copies/out/deep/2") == $'one\ntwo' ]]
+    run batchai job cp inside:/proc/self/status copies
+    [ "$status" -ne 0 ]
+    [[ "$output" == *"has no length"*"job node exec"* ]]
+    [ ! -e copies/status ]
     run batchai job cp inside:/nowhere copies
     echo "$output"
     [[ $status -eq 5 && $output == *"/nowhere on h"*"no such file"* ]]

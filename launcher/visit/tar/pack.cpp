@@ -95,21 +95,26 @@ class Packer {
         return {};
     }
 
-    // The file may change meanwhile. The stream gets as many bytes as its header says.
+    // The file may change meanwhile. The stream gets as many bytes as its header says. What is said
+    // of the length of a file in /proc or /sys is not true, so that one that fits into a chunk is
+    // as long as what can be read of it.
     base::Result<void> add_file(const base::FileDescriptor& file, const struct stat& status,
                                 const fs::path& path, const std::string& name) {
-        const auto size = static_cast<std::uint64_t>(status.st_size);
-        TRY(add_header(name, AE_IFREG, status.st_size, status.st_mode));
+        std::size_t count = 0;
+        if (!read_chunk(file, chunk_.size(), count)) return pass_over(path, std::strerror(errno));
+        const bool is_whole = count < chunk_.size();
+        const auto size =
+            is_whole ? std::uint64_t{count} : static_cast<std::uint64_t>(status.st_size);
+        if (size < count) return pass_over(path, "it has more bytes than its length says");
+        TRY(add_header(name, AE_IFREG, static_cast<std::int64_t>(size), status.st_mode));
         std::uint64_t left = size;
-        while (left > 0) {
+        while (count > 0) {
+            TRY(taken(archive_write_data(archive_.get(), chunk_.data(), count) ==
+                      static_cast<la_ssize_t>(count)));
+            left -= count;
             const auto most =
                 static_cast<std::size_t>(std::min<std::uint64_t>(left, chunk_.size()));
-            const ssize_t count = read(file.get(), chunk_.data(), most);
-            if (count < 0 && errno == EINTR) continue;
-            if (count <= 0) break;
-            TRY(taken(archive_write_data(archive_.get(), chunk_.data(),
-                                         static_cast<std::size_t>(count)) == count));
-            left -= static_cast<std::uint64_t>(count);
+            if (!read_chunk(file, most, count)) break;
         }
         if (left > 0)
             return base::fail("has become shorter, or cannot be read, while it was copied",
@@ -117,6 +122,20 @@ class Packer {
         packed_.bytes += size;
         ++packed_.files;
         return taken(archive_write_finish_entry(archive_.get()) == ARCHIVE_OK);
+    }
+
+    // Reads that many bytes, or less at the end of the file. Returns false with an errno if it
+    // cannot be read.
+    bool read_chunk(const base::FileDescriptor& file, std::size_t most, std::size_t& count) {
+        count = 0;
+        while (count < most) {
+            const ssize_t some = read(file.get(), chunk_.data() + count, most - count);
+            if (some < 0 && errno == EINTR) continue;
+            if (some < 0) return false;
+            if (some == 0) break;
+            count += static_cast<std::size_t>(some);
+        }
+        return true;
     }
 
     base::Result<void> add_directory(const struct stat& status, const fs::path& path,

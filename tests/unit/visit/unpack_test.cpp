@@ -199,5 +199,21 @@ TEST_F(UnpackTest, PackEndsTheStreamWithTheDirectoryThatItsReaderLooksFor) {
     EXPECT_EQ(packed->files, 1U);
 }
 
+// Breaks when the length is taken from what the file system says: that is 0 in /proc.
+TEST_F(UnpackTest, GetsFilesThatAreLongerThanTheySay) {
+    std::string stream;
+    const auto packed = pack(
+        "/proc/self/status", {.top = "top"},
+        [&](std::string_view bytes) {
+            stream += bytes;
+            return true;
+        },
+        [](const std::string& remark) { ADD_FAILURE() << remark; });
+    ASSERT_TRUE(packed);
+    EXPECT_EQ(unpack(stream), "");
+    EXPECT_THAT(text_of("into/copy"), HasSubstr("voluntary_ctxt_switches"));
+    EXPECT_EQ(text_of("into/copy").size(), packed->bytes);
+}
+
 }  // namespace
 }  // namespace batchai::visit
