@@ -237,11 +237,12 @@ Done alltoallv(std::string_view call, const void* send, const std::size_t* send_
     if (overlap_anywhere(out, in)) return invalid(call, "the buffers overlap");
     constexpr std::size_t lengths_differ = ~std::size_t{0};
     const auto agreement = Agreement(MPIB_ALLTOALL).add(common_length.value_or(lengths_differ));
-    const auto lengths = common_length ? Communicator::Lengths::equal : Communicator::Lengths::any;
+    std::optional<MessageLengths> known;
+    if (common_length) known = {.longest = *common_length, .equal = true};
     const std::size_t bytes = sum_of(out_lengths);
     return Library::instance().run({call, MPIB_ALLTOALL, agreement.digest(), bytes, bytes},
                                    [&](Communicator& all, const Communicator::Call& identity) {
-                                       return all.alltoall(identity, out, in, lengths);
+                                       return all.alltoall(identity, out, in, known);
                                    });
 }
 

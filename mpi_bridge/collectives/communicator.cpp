@@ -65,7 +65,8 @@ class CommunicatorImplementation final : public Communicator {
     [[nodiscard]] Done allgather(const Call& call, std::span<const Bytes> parts) override;
     [[nodiscard]] Done broadcast(const Call& call, Bytes data, int root) override;
     [[nodiscard]] Done alltoall(const Call& call, std::span<const ConstBytes> out,
-                                std::span<const Bytes> in, Lengths lengths) override;
+                                std::span<const Bytes> in,
+                                std::optional<MessageLengths> known) override;
     [[nodiscard]] Done barrier(const Call& call) override;
     [[nodiscard]] Outcome<Next> next_call(const std::function<bool()>& stop,
                                           Deadline deadline) override;
@@ -306,21 +307,21 @@ Done CommunicatorImplementation::broadcast(const Call& call, Bytes data, int roo
 }
 
 Done CommunicatorImplementation::alltoall(const Call& call, std::span<const ConstBytes> out,
-                                          std::span<const Bytes> in, Lengths lengths) {
+                                          std::span<const Bytes> in,
+                                          std::optional<MessageLengths> known) {
     TRY(prepare_to_choose(call));
     if (on_one_node()) return stage_->alltoall(turn_of(call), out, in);
     if (stage_ == nullptr) {
         const auto* algorithm = &choose<Alltoall>(0);
-        MessageLengths known{.longest = out.front().size(), .equal = lengths == Lengths::equal};
         if (algorithm->sends_through_others) {
-            if (!known.equal) {
+            if (!known) {
                 Conversation agreeing = converse(call);
                 known = TRY(agree_on_longest(agreeing, std::max(longest_of(out), longest_of(in))));
             }
-            algorithm = &choose<Alltoall>(known.longest * out.size());
+            algorithm = &choose<Alltoall>(known->longest * out.size());
         }
         Conversation talk = converse(call);
-        return finished(algorithm->run(talk, out, in, known));
+        return finished(algorithm->run(talk, out, in, known.value_or(MessageLengths())));
     }
     return with_hierarchy(call, [&](const Hierarchy& hierarchy) {
         Conversation everyone = converse(call);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -95,12 +96,12 @@ class Communicator {
     // place.
     [[nodiscard]] virtual Done allgather(const Call& call, std::span<const Bytes> parts) = 0;
     [[nodiscard]] virtual Done broadcast(const Call& call, Bytes data, int root) = 0;
-    // What the members know before an alltoall: that all messages have the same length, which is
-    // part of the agreement, or nothing.
-    enum class Lengths { equal, any };
-    // out[r] goes to member r, in[r] comes from member r; this member's own part is copied.
+    // out[r] goes to member r, in[r] comes from member r; this member's own part is copied. If the
+    // members know nothing of the lengths, they tell each other if the choice of the algorithm
+    // depends on it. Equal lengths must be part of the agreement.
     [[nodiscard]] virtual Done alltoall(const Call& call, std::span<const ConstBytes> out,
-                                        std::span<const Bytes> in, Lengths lengths) = 0;
+                                        std::span<const Bytes> in,
+                                        std::optional<MessageLengths> known) = 0;
     [[nodiscard]] virtual Done barrier(const Call& call) = 0;
 
     enum class Next { call, stopped, late };

@@ -31,6 +31,12 @@ template <typename Memory>
     return bytes;
 }
 
+// What all ranks know alike of the messages of an alltoall.
+struct MessageLengths {
+    std::size_t longest = 0;  // of all messages between all ranks
+    bool equal = false;       // all are that long
+};
+
 // Parameters that tune the algorithms; they must be the same on all ranks.
 struct Tuning {
     std::size_t segment_bytes = 1024UL * 1024;  // the length of one message of a long transfer

@@ -61,11 +61,6 @@ namespace mpi_bridge {
                                                    const std::byte* send, std::byte* recv,
                                                    std::size_t count, int radix);
 
-// What all ranks know of the messages of an alltoall.
-struct MessageLengths {
-    std::size_t longest = 0;  // of all messages between all ranks
-    bool equal = false;       // all are that long
-};
 // Lets the ranks tell each other how long the longest message is that each sends or receives.
 [[nodiscard]] Outcome<MessageLengths> agree_on_longest(Conversation& talk, std::size_t own_longest);
 

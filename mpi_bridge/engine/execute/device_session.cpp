@@ -72,7 +72,7 @@ HostCollectives host_collectives(Communicator& communicator, std::function<Secon
         return communicator.reduce_scatter(next(), reduction, send, recv, counts);
     };
     host.alltoall = [=, &communicator](std::span<const ConstBytes> out, std::span<const Bytes> in) {
-        return communicator.alltoall(next(), out, in, Communicator::Lengths::any);
+        return communicator.alltoall(next(), out, in, std::nullopt);
     };
     return host;
 }

@@ -93,14 +93,13 @@ Done HostExecution::allgather(const Communicator::Call& call, OwnRequest& reques
 
 Done HostExecution::alltoall(const Communicator::Call& call, OwnRequest& request) {
     const auto splits = splits_of(request, communicator_.group().size());
-    TRY(exchange_row_counts(communicator_, call, splits, request));
+    const auto lengths = TRY(exchange_row_counts(communicator_, call, splits, request));
     const std::size_t bytes_each = row_bytes(request.descriptor);
     const std::size_t bytes = static_cast<std::size_t>(request.result_rows) * bytes_each;
     std::byte* recv = result_memory(request, bytes);
     const auto began = Clock::now();
     auto done = communicator_.alltoall(call, cut(request.send, splits, bytes_each),
-                                       cut(recv, request.received_rows, bytes_each),
-                                       Communicator::Lengths::any);
+                                       cut(recv, request.received_rows, bytes_each), lengths);
     if (done) transferred(request.descriptor, request.bytes, began);
     return done;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/execute/row_counts.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
 
@@ -18,8 +19,9 @@ std::int64_t sum(std::span<const std::int64_t> values) {
 
 // What the members tell each other.
 struct MemberRows {
-    std::int64_t length = 0;  // in rows or in bytes
-    std::uint64_t room = 0;   // bytes that its recv can hold
+    std::int64_t length = 0;    // in rows or in bytes
+    std::uint64_t room = 0;     // bytes that its recv can hold
+    std::uint64_t longest = 0;  // bytes of the longest message that it sends; only of an alltoall
 };
 
 Outcome<std::vector<MemberRows>> gather_member_rows(Communicator& communicator,
@@ -87,20 +89,29 @@ std::vector<std::size_t> scatter_counts(const OwnRequest& request, int members) 
     return counts;
 }
 
-Done exchange_row_counts(Communicator& communicator, const Communicator::Call& call,
-                         std::span<const std::int64_t> splits, OwnRequest& request) {
+Outcome<MessageLengths> exchange_row_counts(Communicator& communicator,
+                                            const Communicator::Call& call,
+                                            std::span<const std::int64_t> splits,
+                                            OwnRequest& request) {
     request.received_rows.assign(splits.size(), 0);
     const std::vector<std::int64_t> one_each(splits.size(), 1);
     const auto* to = reinterpret_cast<const std::byte*>(splits.data());
     auto* from = reinterpret_cast<std::byte*>(request.received_rows.data());
     TRY(communicator.alltoall(call, cut(to, one_each, sizeof(std::int64_t)),
                               cut(from, one_each, sizeof(std::int64_t)),
-                              Communicator::Lengths::equal));
+                              MessageLengths{.longest = sizeof(std::int64_t), .equal = true}));
     request.result_rows = sum(request.received_rows);
     // Only the receiver knows how long its result is.
     const auto own = static_cast<std::int64_t>(bytes_of_result(request));
-    const auto members = TRY(gather_member_rows(communicator, call, {own, request.room}));
-    return check_room_of_members(communicator, call, members, request);
+    const auto most_rows =
+        static_cast<std::uint64_t>(*std::max_element(splits.begin(), splits.end()));
+    const auto members = TRY(gather_member_rows(
+        communicator, call, {own, request.room, most_rows * row_bytes(request.descriptor)}));
+    TRY(check_room_of_members(communicator, call, members, request));
+    MessageLengths lengths;
+    for (const MemberRows& member : members)
+        lengths.longest = std::max<std::size_t>(lengths.longest, member.longest);
+    return lengths;
 }
 
 }  // namespace mpi_bridge

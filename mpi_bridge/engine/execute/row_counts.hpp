@@ -26,8 +26,10 @@ namespace mpi_bridge {
 [[nodiscard]] std::vector<std::size_t> scatter_counts(const OwnRequest& request, int members);
 
 // Fills in the request's received_rows and result_rows for an alltoall: the rows that each member
-// sends to this one.
-[[nodiscard]] Done exchange_row_counts(Communicator& communicator, const Communicator::Call& call,
-                                       std::span<const std::int64_t> splits, OwnRequest& request);
+// sends to this one. Returns the longest message between any two members.
+[[nodiscard]] Outcome<MessageLengths> exchange_row_counts(Communicator& communicator,
+                                                          const Communicator::Call& call,
+                                                          std::span<const std::int64_t> splits,
+                                                          OwnRequest& request);
 
 }  // namespace mpi_bridge

@@ -123,7 +123,7 @@ inline const Traffic& check_broadcast(Hosts& hosts, std::size_t count, int root)
 // length(from, to) bytes go from one member to another.
 using MessageLength = std::function<std::size_t(std::size_t from, std::size_t to)>;
 inline const Traffic& check_alltoall(Hosts& hosts, const MessageLength& length,
-                                     Communicator::Lengths lengths = Communicator::Lengths::any) {
+                                     std::optional<mpi_bridge::MessageLengths> known = {}) {
     const auto ranks = static_cast<std::size_t>(hosts.size());
     const auto message = [&](std::size_t from, std::size_t to) {
         return random_values<std::uint8_t>(length(from, to), from * 64 + to);
@@ -142,7 +142,7 @@ inline const Traffic& check_alltoall(Hosts& hosts, const MessageLength& length,
             outgoing.emplace_back(in(part), part.size());
         for (auto& part : mine)
             incoming.emplace_back(out(part), part.size());
-        return all.alltoall(Hosts::call(), outgoing, incoming, lengths);
+        return all.alltoall(Hosts::call(), outgoing, incoming, known);
     });
     for (std::size_t to = 0; to < ranks; ++to) {
         for (std::size_t from = 0; from < ranks; ++from)

@@ -166,8 +166,7 @@ const Call calls[] = {
                 outgoing.emplace_back(in(send) + at, floats);
                 incoming.emplace_back(out(recv) + at, floats);
             }
-            return all.alltoall(Hosts::call(agreement), outgoing, incoming,
-                                Communicator::Lengths::any);
+            return all.alltoall(Hosts::call(agreement), outgoing, incoming, std::nullopt);
         });
     },
 };
@@ -204,7 +203,7 @@ TEST_P(PlacementTest, FindsRanksThatDisagreeAboutOneMessage) {
                 std::vector<Bytes> incoming(outgoing.size());
                 if (all.group().own == last) outgoing[0] = ConstBytes(send).first(sent);
                 if (all.group().own == 0) incoming.back() = Bytes(recv).first(expected);
-                return all.alltoall(Hosts::call(), outgoing, incoming, Communicator::Lengths::any);
+                return all.alltoall(Hosts::call(), outgoing, incoming, std::nullopt);
             });
         EXPECT_TRUE(any_mismatch(outcomes)) << sent << " bytes sent, " << expected << " expected";
         EXPECT_FALSE(outcomes[0]);

@@ -215,14 +215,15 @@ TEST(Traffic, OfAnAlltoallSendsShortMessagesThroughOtherRanks) {
     std::iota(apart.begin(), apart.end(), 0);
     Hosts ranks(apart, many_steps);
     const MessageLength equal = [](std::size_t, std::size_t) { return std::size_t{40}; };
-    EXPECT_EQ(check_alltoall(ranks, equal, Communicator::Lengths::equal).messages(), hosts * steps);
+    EXPECT_EQ(check_alltoall(ranks, equal, {{.longest = 40, .equal = true}}).messages(),
+              hosts * steps);
     // The ranks agree on the longest message in at most as many steps, and one more.
     const MessageLength uneven = [](std::size_t from, std::size_t to) {
         return (3 * from + to) % 50;
     };
     EXPECT_LE(check_alltoall(ranks, uneven).messages(), hosts * (2 * steps + 1));
     const MessageLength longer = [](std::size_t, std::size_t) { return std::size_t{20000}; };
-    EXPECT_EQ(check_alltoall(ranks, longer, Communicator::Lengths::equal).messages(),
+    EXPECT_EQ(check_alltoall(ranks, longer, {{.longest = 20000, .equal = true}}).messages(),
               hosts * (hosts - 1));
 }
 
