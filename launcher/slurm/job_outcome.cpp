@@ -174,7 +174,7 @@ EndedBy ended_by(const JobEvidence& evidence) {
         evidence.slurm ? ended_by_slurm(*evidence.slurm, evidence.owner) : std::nullopt;
     if (!record_decides(evidence)) {
         if (by_slurm) return *by_slurm;
-        if (!evidence.slurm) return EndedBy::unknown;
+        if (!evidence.slurm) return evidence.left_array ? EndedBy::user : EndedBy::unknown;
         const bool began =
             evidence.attempt ? evidence.attempt->program_began : !evidence.script_is_ours;
         return began ? EndedBy::program : EndedBy::start;
@@ -195,6 +195,8 @@ std::optional<FailureCode> failure_code(const JobEvidence& evidence) {
         if (auto exact = by_state(*evidence.slurm)) return exact;
     }
     const record::EndWords words = record::words_of(ended_by(evidence));
+    if (evidence.left_array && !evidence.termination_requested)
+        return FailureCode{std::string(words.code), "The task was cancelled while it waited"};
     return FailureCode{std::string(words.code), std::string(words.message)};
 }
 

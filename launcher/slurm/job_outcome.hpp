@@ -39,6 +39,9 @@ struct JobEvidence {
     // The batch script is that of `job create`. If it could start, it has left a record, unless it
     // could not write one.
     bool script_is_ours = false;
+    // A task that never began, and that Slurm does not know although it knows others of the array:
+    // Slurm forgets at once a task that is cancelled while it waits.
+    bool left_array = false;
     // The user's numeric id, which tells the user's own scancel from that of somebody else.
     std::optional<unsigned> owner{};
 };

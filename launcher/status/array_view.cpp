@@ -144,11 +144,14 @@ base::Result<std::vector<TaskView>> view_tasks(const store::Store& store, const 
             task.attempt = std::move(*attempt);
         }
         std::optional<slurm::JobStatus> status;
+        bool left_array = false;
         if (const auto array = statuses.find(runs[i].slurm_job_id); array != statuses.end()) {
             const auto found = array->second.find(task.number);
             if (found != array->second.end()) status = *found->second;
+            left_array = !status && !task.attempt;
         }
         task.evidence = evidence_of(job, std::move(status), task.attempt, runs[i].attempts_before);
+        task.evidence.left_array = left_array;
         // What ended before the user stopped the job was not ended by that.
         if (job.termination_requested && task.attempt && task.attempt->end &&
             *task.attempt->end < *job.termination_requested)

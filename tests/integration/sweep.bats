@@ -269,6 +269,9 @@ PYTHON
     run -2 batchai sweep stop --name stop
     run -0 batchai job terminate --name stop --task 5 --yes
     [[ $(states stop) == '["running","running","queued","queued","queued","failed"]' ]]
+    # Slurm forgets such a task at once.
+    run -255 batchai job wait --name stop --task 5
+    [[ $output == *"Error message: The task was cancelled while it waited"*"EndedBy: user"* ]]
     run -0 batchai sweep stop --name stop --queued-only --yes
     wait_until 60 states_are stop '["running","running","failed","failed","failed","failed"]'
     state_is stop running

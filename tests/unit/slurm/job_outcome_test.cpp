@@ -166,6 +166,17 @@ TEST(EndedByOf, SlurmsStateSpeaksForAJobThatLeftNoRecord) {
     EXPECT_EQ(ended_by({}), EndedBy::unknown);
 }
 
+// Breaks when a task that was cancelled in the queue is said to be lost.
+TEST(EndedByOf, ATaskThatHasLeftItsArrayWasCancelled) {
+    JobEvidence evidence;
+    evidence.left_array = true;
+    EXPECT_EQ(ended_by(evidence), EndedBy::user);
+    EXPECT_EQ(failure_code(evidence),
+              (FailureCode{"JobTerminated", "The task was cancelled while it waited"}));
+    evidence.termination_requested = true;
+    EXPECT_EQ(failure_code(evidence)->message, "The specified job has been terminated by the user");
+}
+
 TEST(EndedByOf, AJobThatSlurmCouldNotLaunchEndedAtItsStart) {
     auto evidence = of(JobState::failed);
     evidence.slurm->reason = "JobLaunchFailure";
