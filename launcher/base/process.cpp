@@ -63,6 +63,8 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
 }
 
 void set_signals(Signals signals) {
+    // The programs of this project ignore it for themselves.
+    ::signal(SIGXFSZ, SIG_DFL);
     if (signals == Signals::inherited) return;
     sigset_t none;
     sigemptyset(&none);

@@ -170,6 +170,9 @@ int main(int count, char** words) {
     // Under services and some CI systems SIGPIPE is ignored. A reader that has seen enough ends the
     // command as quietly there as in a shell.
     std::signal(SIGPIPE, SIG_DFL);
+    // A file that would become larger than the user's limit (`ulimit -f`) is an error like a full
+    // disk.
+    std::signal(SIGXFSZ, SIG_IGN);
     try {
         std::vector<std::string> copied(words + 1, words + count);
         clusters::hide_storage_key(count, words);

@@ -300,6 +300,8 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    // What cannot be noted because of the user's limit of a file's size must not end the step.
+    signal(SIGXFSZ, SIG_IGN);
     try {
         return run(argc, argv);
     } catch (const std::exception& error) {

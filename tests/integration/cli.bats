@@ -56,6 +56,21 @@ code_of() {
     [[ $(code_of '2>&-' job delete --name fails --yes) == 0 ]]
 }
 
+# Breaks when a limit on the size of files, which Slurm gives to the job as well, ends batchai by a signal. The
+# files of the ranks are below the limit, and the logs of all are above it.
+@test "a limit on the size of files is told as a full disk is" {
+    run -1 as_user bash -c "ulimit -f 1; BATCHAI_HOME=$HOME_DIR/records $PREFIX/bin/batchai job create --name small \
+        --config-file $HOME_DIR/job.json"
+    [[ $output == *"File too large"* ]]
+    run -5 batchai job show --name small
+    write_mpi_job long.json 2 'head -c 24000 /dev/zero | tr "\\0" "\\n"'
+    as_user bash -c "ulimit -f 32; BATCHAI_HOME=$HOME_DIR/records $PREFIX/bin/batchai job create --name long \
+        --config-file $HOME_DIR/long.json --output none"
+    run -0 batchai job wait --name long
+    [[ $output == *"warning:"*"stdout.txt"*"File too large"* ]]
+    [[ $(batchai job logs long | wc -c) -ge 48000 ]]
+}
+
 # Breaks when a copy of the logs on a full disk counts as complete.
 @test "output that is lost is a failure" {
     local where
