@@ -59,6 +59,7 @@ void JobProgress::look(const JobView& view) {
         base::print_error("Job state: {}\n", slurm::to_string(view.state));
     }
     say_reason(view);
+    say_suspension(view);
     say_alarms(view);
 }
 
@@ -77,6 +78,13 @@ void JobProgress::say_reason(const JobView& view) {
     reason_ = words.sentence;
     base::print_error("The job is waiting: {}\n", words.sentence);
     if (!words.advice.empty()) base::print_error("  {}\n", words.advice);
+}
+
+void JobProgress::say_suspension(const JobView& view) {
+    const bool before = std::exchange(suspended_, view.suspended());
+    if (before == suspended_ || view.ended()) return;
+    base::print_error(
+        "{}\n", suspended_ ? "The job is suspended: Slurm lets it go on later" : "The job goes on");
 }
 
 int say_end(const JobView& view) {

@@ -37,12 +37,14 @@ class JobProgress {
 
   private:
     void say_reason(const JobView& view);
+    void say_suspension(const JobView& view);
     void say_alarms(const JobView& view);
 
     bool said_submission_ = false;
     bool said_start_ = false;
     std::optional<slurm::ExecutionState> state_;
     std::string reason_;
+    bool suspended_ = false;
     int attempt_ = 0;
     std::size_t said_alarms_ = 0;  // of this attempt
 };

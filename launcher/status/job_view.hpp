@@ -50,6 +50,12 @@ struct JobView {
     [[nodiscard]] bool ended() const {
         return state == slurm::ExecutionState::succeeded || state == slurm::ExecutionState::failed;
     }
+    // Returns whether Slurm keeps the job from running for now, and will let it go on.
+    [[nodiscard]] bool suspended() const {
+        return state == slurm::ExecutionState::running && evidence.slurm &&
+               (evidence.slurm->state == slurm::JobState::suspended ||
+                evidence.slurm->state == slurm::JobState::stopped);
+    }
     // Of an array job, the exit code of the first task that failed, once all have ended.
     [[nodiscard]] std::optional<int> exit_code() const {
         return ended() ? slurm::exit_code(evidence) : std::nullopt;

@@ -105,6 +105,10 @@ base::Error not_running(const status::JobView& job_view) {
         state += fmt::format(" (Slurm job {}: {}{}{})", slurm->id, slurm->state_text,
                              slurm->reason.empty() ? "" : ", ", slurm->reason);
     }
+    if (job_view.suspended())
+        return {fmt::format("nothing can be started in the job: it is {}", state),
+                job_view.job.key.job, "try again when Slurm lets it go on (\"scontrol resume\")",
+                base::ExitCode::failed};
     return {fmt::format("the job is not running, so there is nothing to enter: it is {}", state),
             job_view.job.key.job,
             {},

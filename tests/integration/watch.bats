@@ -102,6 +102,42 @@ execution_log() { as_user sh -c "cat \$(find $HOME_DIR/logs -name 'execution*.lo
     [[ $output == *"step 15"*"ends its steps"*"still here"* ]]
 }
 
+# Breaks when the time in which Slurm has suspended a job counts as that of its ranks, or when nobody says that
+# it is suspended. The rank needs time of the processor for each step, so that it prints nothing at first when
+# it goes on.
+@test "a job that Slurm suspends for longer than its watch allows goes on" {
+    write_home steps.py << 'PYTHON'
+import time
+
+for step in range(3):
+    while time.process_time() < 4 * step:
+        pass
+    print("step", step, flush=True)
+PYTHON
+    write_mpi_job suspended.json 1 "exec $PYTHON $HOME_DIR/steps.py" \
+        "$(watched '{"progress": {"pattern": "^step", "within": "PT10S"}, "action": "end"}')"
+    create suspended
+    wait_until 60 has_printed suspended 'step 1'
+    local id since
+    id=$(batchai job show --name suspended --query slurmJobId --output tsv)
+    as_root_on login scontrol suspend "$id"
+    since=$SECONDS
+    batchai job wait --name suspended 2> "$BATS_TEST_TMPDIR/said" &
+    run -1 batchai job node exec --job suspended --exec true
+    [[ $output == *"nothing can be started in the job: it is running (Slurm job $id: SUSPENDED"* ]]
+    run -0 batchai job top suspended --once
+    [[ $output == *"Slurm job $id  suspended, phase"* ]]
+    ((SECONDS - since < 10))
+    wait_until 30 eval '((SECONDS - since > 11))'
+    as_root_on login scontrol resume "$id"
+    wait "$!"
+    cat "$BATS_TEST_TMPDIR/said"
+    grep -q '^The job is suspended' "$BATS_TEST_TMPDIR/said"
+    run -0 batchai job show --name suspended --query 'executionInfo.[exitCode, alarms]' -o json
+    jq -e '. == [0, null]' <<< "$output"
+}
+has_printed() { batchai job logs "$1" | grep "$2"; }
+
 # Breaks when mpi_bridge's own messages about a stall hide it, or the rank that has not come is not named.
 @test "a job of mpi_bridge that says itself that it stands still is noticed" {
     hangs open 2 4 bridge.py "$(watched '{"silence": "PT10S"}' '{}' "PYTHONPATH=$PREFIX/lib/batchai/python" \

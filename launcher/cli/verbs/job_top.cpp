@@ -146,7 +146,8 @@ base::Result<Look> look_once(status::JobWatch& watch, const record::JobFiles& fi
                          std::all_of(seen.nodes.begin(), seen.nodes.end(), [](const auto& node) {
                              return is_live(node) && node.age < record::live_usage_seconds;
                          });
-        if (all || seen.ended || !seen.attempt || Clock::now() >= deadline) {
+        if (all || seen.ended || !seen.attempt || seen.view.suspended() ||
+            Clock::now() >= deadline) {
             if (seen.nodes.empty()) return tl::unexpected(nothing_to_see(seen));
             return seen;
         }
@@ -156,7 +157,7 @@ base::Result<Look> look_once(status::JobWatch& watch, const record::JobFiles& fi
 }
 
 std::string head_line(const Look& seen) {
-    std::string state(slurm::to_string(seen.view.state));
+    std::string state(seen.view.suspended() ? "suspended" : slurm::to_string(seen.view.state));
     if (seen.attempt && !seen.attempt->phases.empty())
         state += fmt::format(", phase \"{}\"", seen.attempt->phases.back().name);
     if (seen.nodes.empty()) state += "; no step has told yet what it uses";

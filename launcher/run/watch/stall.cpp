@@ -49,6 +49,13 @@ StallClock::StallClock(const plan::Watch& watch, Clock::time_point now)
       gpus_worked_(now),
       looks_since_(now) {}
 
+void StallClock::leave_out(Clock::duration time) {
+    for (Clock::time_point* const sign :
+         {&began_, &printed_, &worked_, &gpus_worked_, &looks_since_})
+        *sign += time;
+    if (progressed_) *progressed_ += time;
+}
+
 StallClock::Clock::duration StallClock::limit_of(Stalled what) const {
     switch (what) {
         case Stalled::silence:

@@ -53,6 +53,9 @@ class StallClock {
     // The ranks have done something until `now`, or nobody knows whether they have.
     void worked(Clock::time_point now) { worked_ = now; }
     void gpus_worked(Clock::time_point now) { gpus_worked_ = now; }
+    // Nobody has looked for so long, and the ranks may not have been able to run either. This time
+    // does not count.
+    void leave_out(Clock::duration time);
 
     // Returns whether it matters now what the ranks do. It does once they have given no other sign
     // of life for a quarter of a limit, so a stall is told up to a quarter later than it could be.

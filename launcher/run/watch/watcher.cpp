@@ -23,6 +23,10 @@ using std::chrono::seconds;
 
 constexpr seconds between_looks_for_start{2};
 
+// This process looks several times a second, unless it is stopped. Slurm suspends it together with
+// the ranks, and so does a host that sleeps.
+constexpr seconds longest_between_polls{5};
+
 // To write its stack is work of a process, too.
 constexpr seconds after_stacks{5};
 
@@ -101,6 +105,7 @@ Watcher::Watcher(Context& context, const plan::Step& step)
       on_(context.plan.watch.has_value()),
       lines_(pattern_of(context.plan.watch)),
       next_look_for_start_(Clock::now()),
+      looked_at_clock_(next_look_for_start_),
       webhook_(context) {
     if (!on_) return;
     usage_.emplace(context, step.kind == plan::StepKind::master ? 1 : context.place.nodes.size());
@@ -108,7 +113,7 @@ Watcher::Watcher(Context& context, const plan::Step& step)
 
 void Watcher::saw(std::size_t rank, record::RankStream stream, std::string_view bytes) {
     if (!on_) return;
-    const auto now = Clock::now();
+    const auto now = look_at_clock();
     if (!stalls_) stalls_.emplace(*context_.plan.watch, now);
     const std::size_t number = 2 * rank + (stream == record::RankStream::output ? 0 : 1);
     // Nobody knows what it was that could not be read.
@@ -116,6 +121,13 @@ void Watcher::saw(std::size_t rank, record::RankStream stream, std::string_view 
         bytes.empty() ? LinesSeen{.printed = true, .progressed = true} : lines_.feed(number, bytes);
     if (seen.printed) stalls_->printed(now);
     if (seen.progressed) stalls_->progressed(now);
+}
+
+Watcher::Clock::time_point Watcher::look_at_clock() {
+    const auto now = Clock::now();
+    const auto away = now - std::exchange(looked_at_clock_, now);
+    if (stalls_ && away >= longest_between_polls) stalls_->leave_out(away);
+    return now;
 }
 
 // Slurm may take long to start the step, for instance while its controller does not answer.
@@ -131,7 +143,7 @@ bool Watcher::ranks_have_begun(Clock::time_point now) {
 void Watcher::poll(bool may_end) {
     if (old_look_ && old_look_->has_ended()) old_look_.reset();
     webhook_.poll();
-    const auto now = Clock::now();
+    const auto now = look_at_clock();
     if (!on_ || ending_ || !ranks_have_begun(now)) return;
     if (look_) {
         if (look_->poll(std::chrono::milliseconds(0))) tell();

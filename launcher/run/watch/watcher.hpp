@@ -43,6 +43,8 @@ class Watcher {
     [[nodiscard]] const std::optional<Ending>& ending() const { return ending_; }
 
   private:
+    // Returns the time. Leaves out that of which this process knows nothing.
+    [[nodiscard]] Clock::time_point look_at_clock();
     [[nodiscard]] bool ranks_have_begun(Clock::time_point now);
     // Returns what has changed.
     [[nodiscard]] std::optional<StallChange> change(Clock::time_point now);
@@ -60,6 +62,7 @@ class Watcher {
     LineStream lines_;
     std::optional<StallClock> stalls_;  // none before the ranks have begun
     Clock::time_point next_look_for_start_;
+    Clock::time_point looked_at_clock_;
     std::optional<UsageWatch> usage_;    // none: there is no "watch"
     std::optional<StallChange> stall_;   // of which is to be told
     std::optional<StackLook> look_;      // for that

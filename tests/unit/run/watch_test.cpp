@@ -102,6 +102,23 @@ TEST_F(StallClockTest, TellsEachKindForItself) {
     EXPECT_EQ(said(clock, at(23)), "");
 }
 
+// Breaks when a job that Slurm has suspended is ended for the time in which it could do nothing.
+TEST_F(StallClockTest, LeavesOutTheTimeInWhichNobodyLooked) {
+    const plan::Watch watch{
+        .silence = 60, .pattern = "step", .within = 20, .first = 30, .idle_gpu = 40};
+    StallClock clock(watch, begin_);
+    clock.leave_out(seconds(100));
+    EXPECT_EQ(said(clock, at(129)), "");
+    clock.progressed(at(129));
+    clock.leave_out(seconds(1000));
+    EXPECT_EQ(said(clock, at(1139)), "");
+    EXPECT_THAT(said(clock, at(1140)), HasSubstr("done nothing for 40 s"));
+    EXPECT_EQ(said(clock, at(1148)), "");
+    EXPECT_THAT(said(clock, at(1149)), HasSubstr("line of progress for 20 s"));
+    EXPECT_EQ(said(clock, at(1159)), "");
+    EXPECT_THAT(said(clock, at(1160)), HasSubstr("printed nothing and done nothing for 60 s"));
+}
+
 // Whether a line of the piece matches.
 bool gets_on(LineStream& lines, std::size_t stream, std::string_view bytes) {
     return lines.feed(stream, bytes).progressed;
