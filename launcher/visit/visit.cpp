@@ -191,10 +191,11 @@ namespace {
 
 volatile std::sig_atomic_t foreground_process = 0;
 
-// The terminal sends its signals to srun as well. A signal that somebody has sent to this process
-// alone is passed on.
+// The terminal sends its signals to srun as well, but for that of its end: it tells the first
+// process of a session only, which is this one under `ssh -t HOST batchai job shell`. A signal that
+// somebody has sent to this process alone is passed on.
 void pass_on_signal(int number, siginfo_t* info, void* /*context*/) {
-    if (info->si_code <= 0 && foreground_process > 0)
+    if ((number == SIGHUP || info->si_code <= 0) && foreground_process > 0)
         kill(static_cast<pid_t>(foreground_process), number);
 }
 

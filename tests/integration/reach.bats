@@ -115,6 +115,21 @@ SCRIPT
     [[ $status -eq 5 && $output == *"33 77"*"44 99"* ]]
 }
 
+# Breaks when a shell goes on after its terminal is gone, as that of `ssh -t HOST batchai job shell` when the
+# network is lost: only the first process of the session is told.
+@test "a shell ends with its terminal" {
+    run at_terminal job shell ranks --rank 2 << 'SCRIPT'
+send PS1=re''ady:\r
+wait ready:
+send echo wait""ing; sleep 1000\r
+wait waiting
+close
+SCRIPT
+    echo "$output"
+    [[ $status -ne 0 && $status -ne 98 && $status -ne 99 ]]
+    wait_until 60 prints_nothing steps_of_commands
+}
+
 # Breaks when one of these is not one clear message.
 @test "what cannot be entered is said" {
     local nodes

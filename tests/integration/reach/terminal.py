@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Plays a user at a terminal: ROWS COLUMNS COMMAND…, with a script on standard input.
 
-Each line of the script is "wait TEXT", "send TEXT" with Python's escapes, "resize ROWS COLUMNS", or
-"touch FILE". What the command prints is copied to standard output. Exits with the command's code,
+Each line of the script is "wait TEXT", "send TEXT" with Python's escapes, "resize ROWS COLUMNS",
+"touch FILE", or "close", after which there is no terminal any more. What the command prints is copied to standard output. Exits with the command's code,
 or with 99 if something does not come within a minute.
 """
 
@@ -40,6 +40,17 @@ def read_some(terminal: int) -> bytes:
     return chunk
 
 
+def code_of(process: int) -> int:
+    """Waits for the process, which may not see its end."""
+    while time.monotonic() < DEADLINE:
+        ended, status = os.waitpid(process, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.1)
+    os.kill(process, signal.SIGKILL)
+    return 99
+
+
 def main() -> int:
     """Carries out the script."""
     script = sys.stdin.read().splitlines()
@@ -65,6 +76,9 @@ def main() -> int:
             set_size(terminal, *(int(number) for number in text.split()))
         elif word == "touch":
             Path(text).touch()
+        elif word == "close":
+            os.close(terminal)
+            return code_of(process)
     while read_some(terminal):
         pass
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
