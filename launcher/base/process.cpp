@@ -26,11 +26,22 @@
 
 namespace batchai::base {
 
+namespace {
+
+// The kernel keeps a signal that is blocked even if it is ignored.
+bool is_ignored(int number) {
+    struct sigaction now {};
+    return sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+}  // namespace
+
 HeldSignals::HeldSignals(std::initializer_list<int> numbers) {
     sigset_t held;
     sigemptyset(&held);
-    for (const int number : numbers)
-        sigaddset(&held, number);
+    for (const int number : numbers) {
+        if (number != SIGHUP || !is_ignored(number)) sigaddset(&held, number);
+    }
     sigprocmask(SIG_BLOCK, &held, &before_);
     descriptor_.reset(signalfd(-1, &held, SFD_CLOEXEC | SFD_NONBLOCK));
 }
@@ -136,9 +147,7 @@ void wait_for(pid_t process, int& status) {
 
 // A process that was started with SIGCHLD ignored never learns how its children end.
 void heed_ends_of_children() {
-    struct sigaction now {};
-    if (sigaction(SIGCHLD, nullptr, &now) == 0 && now.sa_handler == SIG_IGN)
-        ::signal(SIGCHLD, SIG_DFL);
+    if (is_ignored(SIGCHLD)) ::signal(SIGCHLD, SIG_DFL);
 }
 
 [[noreturn]] void do_and_exit(const std::function<int()>& work) {

@@ -149,6 +149,22 @@ TEST(HeldSignals, AreAskedForOneByOne) {
     EXPECT_FALSE(signals.next_within(std::chrono::milliseconds(1)));
 }
 
+// Breaks when what runs under nohup ends with its terminal.
+TEST(HeldSignals, LeaveOutAHangupThatIsIgnored) {
+    struct sigaction before {};
+    struct sigaction ignore {};
+    ignore.sa_handler = SIG_IGN;
+    sigaction(SIGHUP, &ignore, &before);
+    {
+        const HeldSignals signals{SIGHUP, SIGUSR1};
+        raise(SIGHUP);
+        raise(SIGUSR1);
+        EXPECT_EQ(signals.next_within(seconds(10)), SIGUSR1);
+        EXPECT_FALSE(signals.next());
+    }
+    sigaction(SIGHUP, &before, nullptr);
+}
+
 TEST(HeldSignals, ThatNobodyAskedForHaveTheirEffectAtTheEnd) {
     Child child = Child::fork([] {
                       {
