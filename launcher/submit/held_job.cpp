@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -194,6 +196,12 @@ base::Result<void> end_unrecorded_job(const slurm::Client& client, const record:
 
 namespace {
 
+// Nobody waits for it.
+bool ends_process(int signal) {
+    struct sigaction now {};
+    return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_DFL;
+}
+
 store::Job record_of(const Submission& submission, std::string slurm_job_id) {
     const plan::Plan& plan = *submission.plan;
     const auto* const array = option_named(plan, "array");
@@ -223,9 +231,16 @@ base::Result<void> submit_job(Submission& submission) {
     };
     const std::string script = submission.reservation->files().batch_script().string();
     TRY(submit_and_record(submission.slurm, *submission.plan, script, *submission.held, record));
-    // From here on an interrupt ends this process again, or does what it does for the caller.
     submission.reservation.reset();
+    const std::optional<int> signal = submission.held->next();
+    if (signal && ends_process(*signal))
+        cli::say(
+            fmt::format("the job \"{0}\" has been submitted all the same, as Slurm job {1}; "
+                        "`batchai job terminate --name {0}` ends it",
+                        submission.job.key.job, submission.job.slurm_job_id));
+    // From here on an interrupt ends this process again, or does what it does for the caller.
     submission.held.reset();
+    if (signal) std::raise(*signal);
     return {};
 }
 

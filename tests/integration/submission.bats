@@ -75,12 +75,15 @@ is_released() { [[ $(queue) != *JobHeldUser*" $1"* ]]; }
 # Breaks when a job can run before it is recorded, a record is made of a job that was not submitted, or
 # the leftover of an ended command is in the way of the next one.
 @test "a job create that is ended at any moment leaves no job that nobody can see" {
-    local by at name failed=0
+    local by at name said failed=0
     for by in HUP INT TERM QUIT KILL; do
         for at in before-submission after-submission before-release after-release; do
             name=$by-$at
-            ended_at "END_AT=$at END_BY=$by" job create --name "$name" -f job.json -o none || true
+            said=$(ended_at "END_AT=$at END_BY=$by" job create --name "$name" -f job.json -o none 2>&1) || true
             wait_until 60 sbatch_has_ended
+            # Who has ended it in vain is told.
+            [[ $by == KILL || $at != after-* || $said == *"has been submitted all the same, as Slurm job "* ]] ||
+                { echo "$name: $said"; failed=1; }
             if is_recorded "$name"; then
                 # Ended between record and release by a signal that nobody can hold.
                 [[ $by$at == KILLbefore-release ]] || wait_until 60 is_released "$name" || failed=1
