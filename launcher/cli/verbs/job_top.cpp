@@ -63,9 +63,9 @@ class Keys {
         : is_terminal_(wanted && tcgetattr(STDIN_FILENO, &before_) == 0 &&
                        tcgetpgrp(STDIN_FILENO) == getpgrp()) {
         if (!is_terminal_) return;
-        termios raw = before_;
-        raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
-        tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+        raw_ = before_;
+        raw_.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+        tcsetattr(STDIN_FILENO, TCSANOW, &raw_);
     }
     ~Keys() {
         if (is_terminal_) tcsetattr(STDIN_FILENO, TCSANOW, &before_);
@@ -76,7 +76,10 @@ class Keys {
     // Returns true if the user wants to leave before that time.
     [[nodiscard]] bool leaves_by(Clock::time_point time) {
         while (true) {
-            if (Interruption::requested() || signals_.next()) return true;
+            const auto signal = signals_.next();
+            if (Interruption::requested() || (signal && *signal != SIGCONT)) return true;
+            // The shell has set the terminal for itself while this process was stopped.
+            if (signal && is_terminal_) tcsetattr(STDIN_FILENO, TCSANOW, &raw_);
             const auto left = std::chrono::ceil<milliseconds>(time - Clock::now()).count();
             if (left <= 0) return false;
             std::array<pollfd, 2> events{
@@ -92,8 +95,9 @@ class Keys {
 
   private:
     // The terminal is restored after these, too.
-    base::HeldSignals signals_{SIGTERM, SIGHUP};
+    base::HeldSignals signals_{SIGTERM, SIGHUP, SIGCONT};
     termios before_{};
+    termios raw_{};
     bool is_terminal_;
 };
 
