@@ -203,9 +203,10 @@ class Client {
     // which have ids of their own; those that wait have one entry together. Asks squeue first, and
     // then sacct for the jobs that the queue has forgotten, if the site keeps accounts. A job that
     // neither of them knows has no entry. Neither is asked for a job that `known` has; the answer
-    // includes `known`.
-    [[nodiscard]] base::Result<Jobs> jobs(const std::vector<std::string>& ids,
-                                          Jobs known = {}) const;
+    // includes `known`. If accounting does not answer, that is an error, or becomes `unaccounted`
+    // and the answer has what the queue knows.
+    [[nodiscard]] base::Result<Jobs> jobs(const std::vector<std::string>& ids, Jobs known = {},
+                                          std::optional<base::Error>* unaccounted = nullptr) const;
 
     // Returns what accounting says of the jobs that it knows, if the site keeps accounts. For an
     // array job this has an entry for each of its tasks, some of which the queue may have forgotten

@@ -103,10 +103,13 @@ bool may_be_old(const std::optional<slurm::JobStatus>& status,
 }
 
 // Reports the array jobs among `jobs`, by their place there. Accounting is asked once for all if
-// Slurm's queue has forgotten tasks of some of them.
-base::Result<std::map<std::size_t, JobView>> view_arrays(
-    const store::Store& store, const slurm::Client& client, const std::vector<store::Job>& jobs,
-    const base::Result<slurm::Jobs>& statuses) {
+// Slurm's queue has forgotten tasks of some of them. If it does not answer, these are left out, and
+// `left_out` becomes why.
+base::Result<std::map<std::size_t, JobView>> view_arrays(const store::Store& store,
+                                                         const slurm::Client& client,
+                                                         const std::vector<store::Job>& jobs,
+                                                         const base::Result<slurm::Jobs>& statuses,
+                                                         std::optional<base::Error>& left_out) {
     std::map<std::size_t, JobView> out;
     const ArrayStatuses of_tasks = statuses ? array_statuses(*statuses) : ArrayStatuses();
     std::vector<std::size_t> unsure;
@@ -124,8 +127,14 @@ base::Result<std::map<std::size_t, JobView>> view_arrays(
     }
     if (unsure.empty()) return out;
     slurm::Jobs all = *statuses;
-    auto accounted = TRY(client.accounted_jobs(forgotten));
-    all.merge(accounted);
+    auto accounted = client.accounted_jobs(forgotten);
+    if (!accounted) {
+        left_out = accounted.error();
+        for (const std::size_t i : unsure)
+            out.erase(i);
+        return out;
+    }
+    all.merge(*accounted);
     const ArrayStatuses more = array_statuses(all);
     for (const std::size_t i : unsure)
         out[i] = make_array_view(jobs[i], TRY(view_tasks(store, jobs[i], more)));
@@ -135,7 +144,8 @@ base::Result<std::map<std::size_t, JobView>> view_arrays(
 }  // namespace
 
 base::Result<std::vector<JobView>> view_jobs(const store::Store& store, const slurm::Client& client,
-                                             std::vector<store::Job> jobs, AskedJobs asked) {
+                                             std::vector<store::Job> jobs, AskedJobs asked,
+                                             std::optional<base::Error>* left_out) {
     if (jobs.empty()) return std::vector<JobView>();
     std::vector<std::string> ids;
     ids.reserve(jobs.size());
@@ -145,6 +155,7 @@ base::Result<std::vector<JobView>> view_jobs(const store::Store& store, const sl
             ids.push_back(std::move(id));
         first = std::min(first, job.creation_time);
     }
+    std::optional<base::Error> unaccounted;
     // Slurm is asked in another thread while the records are read.
     auto answer = std::async(std::launch::async, [&]() -> base::Result<slurm::Jobs> {
         slurm::Jobs known;
@@ -152,7 +163,7 @@ base::Result<std::vector<JobView>> view_jobs(const store::Store& store, const sl
             known = TRY(asked.get());
         else if (ids.size() > slurm::Client::many_jobs)
             known = TRY(client.jobs_of_caller(first));
-        return client.jobs(ids, std::move(known));
+        return client.jobs(ids, std::move(known), &unaccounted);
     });
     Attempts attempts(jobs.size());
     const auto read = [&](std::size_t i) {
@@ -160,7 +171,8 @@ base::Result<std::vector<JobView>> view_jobs(const store::Store& store, const sl
     };
     base::in_parallel(jobs.size(), read);
     auto statuses = answer.get();
-    auto arrays = TRY(view_arrays(store, client, jobs, statuses));
+    std::optional<base::Error> why;  // some job is left out
+    auto arrays = TRY(view_arrays(store, client, jobs, statuses, why));
     std::vector<JobView> views;
     views.reserve(jobs.size());
     for (std::size_t i = 0; i < jobs.size(); ++i) {
@@ -168,6 +180,7 @@ base::Result<std::vector<JobView>> view_jobs(const store::Store& store, const sl
             views.push_back(std::move(array->second));
             continue;
         }
+        if (jobs[i].is_array) continue;
         std::optional<slurm::JobStatus> status;
         if (statuses) {
             const auto found = statuses->find(jobs[i].slurm_job_id);
@@ -176,8 +189,14 @@ base::Result<std::vector<JobView>> view_jobs(const store::Store& store, const sl
         if (attempts[i] && may_be_old(status, *attempts[i])) read(i);
         auto attempt = TRY(std::move(attempts[i]));
         if (!statuses && !ended_by_record(attempt)) return tl::unexpected(statuses.error());
+        if (unaccounted && !status && !ended_by_record(attempt)) {
+            why = unaccounted;
+            continue;
+        }
         views.push_back(make_view(std::move(jobs[i]), std::move(status), std::move(attempt)));
     }
+    if (why && left_out == nullptr) return tl::unexpected(std::move(*why));
+    if (left_out != nullptr) *left_out = std::move(why);
     return views;
 }
 
@@ -196,8 +215,16 @@ base::Result<std::vector<JobView>> view_jobs_of(const store::Store& store,
     auto jobs = TRY(store.jobs(key, names, &unreadable));
     for (const base::Error& error : unreadable)
         cli::say_error("a job is left out, because its record cannot be read: " + error.text());
-    complete = unreadable.empty();
-    return view_jobs(store, client, std::move(jobs), std::move(asked));
+    std::optional<base::Error> left_out;
+    const std::size_t all = jobs.size();
+    auto views = TRY(view_jobs(store, client, std::move(jobs), std::move(asked), &left_out));
+    if (left_out)
+        cli::say_error(
+            fmt::format("{} of {} jobs are left out, because only accounting knows how "
+                        "they have ended: {}",
+                        all - views.size(), all, left_out->text()));
+    complete = unreadable.empty() && !left_out;
+    return views;
 }
 
 namespace {

@@ -172,7 +172,7 @@ ended_by() {
 }
 
 # Breaks when accounting's "CANCELLED by" is not read. The queue does not know who cancelled a job,
-# so it must forget the job first. It forgets those of the other tests as well, so this is the last.
+# so it must forget the job first. It forgets those of the other tests as well, so this is nearly the last.
 # A slurmctld that starts again, as it does for new settings from 23.11 on, tells accounting of the end
 # once more, without who it was.
 @test "a cancellation by somebody else is told as such" {
@@ -182,4 +182,33 @@ ended_by() {
     as_root_on login scancel "$(slurm_id by-root)"
     wait_until 60 is_forgotten "$(slurm_id by-root)"
     ended_by by-root administrator JobCancelled
+}
+
+accounting_answers() { as_user sacct -X -n; }
+
+# Breaks when an outage of accounting hides jobs about which nobody needs to ask it.
+@test "without accounting, only jobs are left out of a list whose end nobody else knows" {
+    add_to_slurm_conf 'MinJobAge=2'
+    sleeper | as_user sh -c "cat > $HOME_DIR/unseen.json"
+    batchai job create --name unseen --config-file unseen.json --output none -- --hold
+    local id
+    id=$(slurm_id unseen)
+    as_user scancel "$id"
+    wait_until 60 is_forgotten "$id"
+    job_with '' 'exit 3' | submit seen
+    run -3 batchai job wait --name seen
+    as_root_on login pkill -x slurmdbd
+    wait_until 60 prints_nothing as_root_on login sh -c 'pgrep -x slurmdbd || [ $? -eq 1 ]'
+    run batchai job list --query '[].name' --output tsv
+    local listed=$status said=$output
+    run batchai job show --name unseen
+    as_root_on login slurmdbd
+    wait_until 60 accounting_answers
+    echo "$said"
+    [[ $listed -eq 1 && $said == *"1 of "*" jobs are left out"*"Slurm's accounting does not answer"* ]]
+    [[ $said == *seen* && $said != *unseen* ]]
+    echo "$output"
+    [[ $status -eq 1 && $output == *"Slurm's accounting does not answer"* ]]
+    run -0 batchai job list --query '[].name' --output tsv
+    [[ $output == *unseen* ]]
 }

@@ -49,6 +49,18 @@ tl::unexpected<base::Error> controller_is_silent() {
                       "administrator");
 }
 
+// What sacct says if slurmdbd or its database cannot be reached.
+bool has_no_database(const base::Completed& completed) {
+    return says(completed, "Problem talking to the database") ||
+           says(completed, "failed to open persistent connection");
+}
+
+tl::unexpected<base::Error> accounting_is_silent() {
+    return base::fail("Slurm's accounting does not answer", "slurmdbd",
+                      "see \"sacctmgr show cluster\", and try again when it answers, or ask the "
+                      "administrator");
+}
+
 }  // namespace
 
 base::Environment scrubbed_environment() {
@@ -78,6 +90,7 @@ Result<base::Completed> Client::ask(const base::Arguments& arguments,
     auto completed = TRY(base::run(arguments, options));
     if (completed.exit_code != 0 && says(completed, "Unable to contact slurm controller"))
         return controller_is_silent();
+    if (completed.exit_code != 0 && has_no_database(completed)) return accounting_is_silent();
     return completed;
 }
 

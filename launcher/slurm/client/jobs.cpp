@@ -199,7 +199,8 @@ Result<Jobs> Client::jobs_of_caller(base::Time since) const {
     return found;
 }
 
-Result<Jobs> Client::jobs(const std::vector<std::string>& ids, Jobs known) const {
+Result<Jobs> Client::jobs(const std::vector<std::string>& ids, Jobs known,
+                          std::optional<base::Error>* unaccounted) const {
     Jobs found = std::move(known);
     const auto missing = [&] {
         std::vector<std::string> out;
@@ -212,8 +213,13 @@ Result<Jobs> Client::jobs(const std::vector<std::string>& ids, Jobs known) const
     if (missing().size() > many_jobs) TRY(read_queue(fmt::format("--user={}", getuid()), found));
     for (const std::string& some : TRY(in_portions(missing())))
         TRY(read_queue(some, found));
-    for (const std::string& some : TRY(in_portions(missing())))
-        TRY(read_accounting({some}, found));
+    for (const std::string& some : TRY(in_portions(missing()))) {
+        auto read = read_accounting({some}, found);
+        if (read) continue;
+        if (unaccounted == nullptr) return tl::unexpected(std::move(read).error());
+        *unaccounted = std::move(read).error();
+        break;
+    }
     return found;
 }
 

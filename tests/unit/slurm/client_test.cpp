@@ -111,6 +111,25 @@ TEST_F(FakeSlurm, AProgramThatGivesUpByItselfTellsTheSame) {
     EXPECT_EQ(Client().jobs({"1"}).error().what, "Slurm's controller does not answer");
 }
 
+// Breaks when an outage of accounting hides what the queue knows, or passes for a refusal.
+TEST_F(FakeSlurm, WhatTheQueueKnowsNeedsNoAccounting) {
+    command("squeue",
+            "echo "
+            "'7|RUNNING|None|main|alice|0|Unknown|Unknown|Unknown|Unknown|0|h1|N/A|N/A|'");
+    command("sacct",
+            "echo 'sacct: error: Problem talking to the database: Connection refused' >&2; exit 1");
+    EXPECT_TRUE(Client().jobs({"7"}));
+    const auto refused = Client().jobs({"7", "8"});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().what, "Slurm's accounting does not answer");
+    EXPECT_EQ(refused.error().exit_code, base::ExitCode::failed);
+    std::optional<base::Error> unaccounted;
+    const auto jobs = Client().jobs({"7", "8"}, {}, &unaccounted);
+    ASSERT_TRUE(jobs);
+    EXPECT_TRUE(jobs->contains("7"));
+    EXPECT_TRUE(unaccounted);
+}
+
 // Breaks when a job that has just ended cannot be deleted, or a refusal passes for success.
 TEST_F(FakeSlurm, WhatAJobThatHasEndedNoLongerNeedsIsNoFault) {
     const JobId job = JobId::parse("7").value();
