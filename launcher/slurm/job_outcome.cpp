@@ -55,6 +55,14 @@ std::optional<unsigned> cancelled_by(const JobStatus& job) {
     return base::number_in<unsigned>(std::string_view(job.state_text).substr(words.size()));
 }
 
+// Returns whether Slurm itself has cancelled the job (--kill-on-invalid-dep, kill_invalid_depend).
+// Accounting has the reason from before, and names whoever else cancels a job.
+bool could_not_meet_dependency(const JobStatus& job) {
+    return job.state == JobState::cancelled && job.nodes.empty() && !cancelled_by(job) &&
+           (job.reason == "DependencyNeverSatisfied" ||
+            (job.from_accounting && job.reason == "Dependency"));
+}
+
 // Slurm reports this number of a signal for a batch script whose output it could not open.
 bool has_no_output_file(const JobStatus& job) {
     constexpr int in_place_of_a_signal = 53;
@@ -83,6 +91,7 @@ std::optional<EndedBy> ended_by_slurm(const JobStatus& job, std::optional<unsign
         case JobState::revoked:
             return EndedBy::administrator;
         case JobState::cancelled: {
+            if (could_not_meet_dependency(job)) return EndedBy::start;
             const auto by = cancelled_by(job);
             return by && owner && *by != *owner ? EndedBy::administrator : EndedBy::user;
         }
@@ -103,6 +112,9 @@ std::optional<FailureCode> by_state(const JobStatus& job) {
         default:
             break;
     }
+    if (could_not_meet_dependency(job))
+        return FailureCode{"JobDependencyFailed",
+                           "A job that this one depends on ended in another way than needed"};
     if (has_no_output_file(job))
         return FailureCode{"JobLaunchFailed",
                            "Slurm could not open slurm.log in the job's directory on the job's "

@@ -177,6 +177,25 @@ TEST(EndedByOf, ATaskThatHasLeftItsArrayWasCancelled) {
     EXPECT_EQ(failure_code(evidence)->message, "The specified job has been terminated by the user");
 }
 
+// Breaks when a job that Slurm cancels for its dependency is said to have been cancelled by its
+// user.
+TEST(EndedByOf, AJobWhoseDependencyFailedCouldNotStart) {
+    auto evidence = of(JobState::cancelled);
+    evidence.slurm->state_text = "CANCELLED";
+    evidence.slurm->reason = "DependencyNeverSatisfied";
+    EXPECT_EQ(ended_by(evidence), EndedBy::start);
+    EXPECT_EQ(failure_code(evidence)->code, "JobDependencyFailed");
+    evidence.slurm->reason = "Dependency";
+    EXPECT_EQ(ended_by(evidence), EndedBy::user);
+    evidence.slurm->from_accounting = true;
+    EXPECT_EQ(ended_by(evidence), EndedBy::start);
+    evidence.slurm->state_text = "CANCELLED by 1000";
+    EXPECT_EQ(ended_by(evidence), EndedBy::user);
+    evidence.slurm->state_text = "CANCELLED";
+    evidence.slurm->nodes = {"n1"};
+    EXPECT_EQ(ended_by(evidence), EndedBy::user);
+}
+
 TEST(EndedByOf, AJobThatSlurmCouldNotLaunchEndedAtItsStart) {
     auto evidence = of(JobState::failed);
     evidence.slurm->reason = "JobLaunchFailure";
