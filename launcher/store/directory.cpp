@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -42,8 +43,15 @@ void sweep(const fs::path& directory) {
 
 base::Result<fs::path> new_directory(const fs::path& home) {
     fs::path path = home / ".new" / base::random_uuid();
-    TRY(base::make_directories(path, 0700));
-    return path;
+    auto made = base::make_directories(path, 0700);
+    if (made) return path;
+    base::Error error = std::move(made).error();
+    if (error.hint.empty())
+        error.hint = fmt::format(
+            "the records are in {}; BATCHAI_HOME names another directory, "
+            "which every node must see",
+            home.string());
+    return tl::unexpected(std::move(error));
 }
 
 base::Result<void> publish_directory(const fs::path& from, const fs::path& to) {

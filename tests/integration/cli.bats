@@ -71,6 +71,12 @@ code_of() {
     [[ $(batchai job logs long | wc -c) -ge 48000 ]]
 }
 
+# Breaks when an account without a home of its own, as those of services are, is not told what to do.
+@test "who has no home is told where else records can be" {
+    run -1 as_user env HOME=/nonexistent "$PREFIX/bin/batchai" job create --name homeless --config-file "$HOME_DIR/job.json"
+    [[ $output == *"/nonexistent"*"cannot create the directory"*BATCHAI_HOME* ]]
+}
+
 # Breaks when a copy of the logs on a full disk counts as complete.
 @test "output that is lost is a failure" {
     local where
