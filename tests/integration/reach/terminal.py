@@ -2,8 +2,9 @@
 """Plays a user at a terminal: ROWS COLUMNS COMMAND…, with a script on standard input.
 
 Each line of the script is "wait TEXT", "send TEXT" with Python's escapes, "resize ROWS COLUMNS",
-"touch FILE", or "close", after which there is no terminal any more. What the command prints is copied to standard output. Exits with the command's code,
-or with 99 if something does not come within a minute.
+"touch FILE", or "close", after which there is no terminal any more. What the command prints is
+copied to standard output. Exits with the command's code, or with 99 if something does not come
+within a minute.
 """
 
 import fcntl
