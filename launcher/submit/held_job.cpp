@@ -232,16 +232,19 @@ base::Result<void> submit_job(Submission& submission) {
     const std::string script = submission.reservation->files().batch_script().string();
     TRY(submit_and_record(submission.slurm, *submission.plan, script, *submission.held, record));
     submission.reservation.reset();
+    return {};
+}
+
+void let_signals_come(Submission& submission) {
+    if (!submission.held) return;
     const std::optional<int> signal = submission.held->next();
     if (signal && ends_process(*signal))
         cli::say(
             fmt::format("the job \"{0}\" has been submitted all the same, as Slurm job {1}; "
                         "`batchai job terminate --name {0}` ends it",
                         submission.job.key.job, submission.job.slurm_job_id));
-    // From here on an interrupt ends this process again, or does what it does for the caller.
     submission.held.reset();
     if (signal) std::raise(*signal);
-    return {};
 }
 
 }  // namespace batchai::submit

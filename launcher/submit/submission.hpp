@@ -113,7 +113,8 @@ struct Submission {
     std::string sweep_json = {};                     // as it is written to sweep.json
     std::string json = {};                           // the plan as it is written to plan.json
     std::string digest = {};                         // SHA-256 of `json`
-    // An interrupt between the reservation and the record leaves nothing behind.
+    // An interrupt between the reservation and the record leaves nothing behind, and one after it
+    // does not hide the job.
     std::optional<base::HeldSignals> held = {};
     std::optional<store::JobReservation> reservation = {};
     store::Job job = {};  // the record
@@ -133,7 +134,12 @@ struct Submission {
 [[nodiscard]] base::Result<void> prepare(Submission& submission);
 
 // Takes the steps that are left to reach the goal. The submission was prepared, and is sound.
+// Signals that end this process are held from the reservation of the job's name on.
 [[nodiscard]] base::Result<void> carry_out(Submission& submission);
+
+// The caller has said, or will say without delay, which job has been submitted. Signals have their
+// effect again. If one that has come ends this process, which job it is is said before.
+void let_signals_come(Submission& submission);
 
 // Returns the diagnostics of a submission that was prepared, and the plan's notices, as text for
 // standard error; empty if there are none.

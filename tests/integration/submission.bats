@@ -57,7 +57,13 @@ at before-release
 at after-release
 exit "$code"
 SH
-    as_user chmod +x "$HOME_DIR/bin/sbatch" "$HOME_DIR/bin/scontrol"
+    # Once the job is there, it is shown.
+    write_home bin/squeue << 'SH'
+#!/bin/bash
+[[ ${END_AT:-} != after-all || " $* " != *" --states=all "* ]] || kill -s "$END_BY" "$PPID"
+exec /usr/bin/squeue "$@"
+SH
+    as_user chmod +x "$HOME_DIR/bin/sbatch" "$HOME_DIR/bin/scontrol" "$HOME_DIR/bin/squeue"
 }
 
 # ended_at "NAME=VALUE …" WORDS…: batchai with those commands. It may be ended by the signal.
@@ -77,7 +83,7 @@ is_released() { [[ $(queue) != *JobHeldUser*" $1"* ]]; }
 @test "a job create that is ended at any moment leaves no job that nobody can see" {
     local by at name said failed=0
     for by in HUP INT TERM QUIT KILL; do
-        for at in before-submission after-submission before-release after-release; do
+        for at in before-submission after-submission before-release after-release after-all; do
             name=$by-$at
             said=$(ended_at "END_AT=$at END_BY=$by" job create --name "$name" -f job.json -o none 2>&1) || true
             wait_until 60 sbatch_has_ended
@@ -105,7 +111,7 @@ is_released() { [[ $(queue) != *JobHeldUser*" $1"* ]]; }
     [[ $(queue | grep -c JobHeldUser) -eq 1 ]]
     [[ $(batchai job show -n KILL-before-release --query pendingReason.reason -o tsv) == JobHeldUser ]]
     batchai job delete --name KILL-before-release --yes
-    [[ $(batchai job list --query 'length(@)') -eq 19 ]]
+    [[ $(batchai job list --query 'length(@)') -eq 24 ]]
 }
 
 # For wait_until: the sbatch of a command that was killed goes on by itself.

@@ -190,7 +190,12 @@ Answer job_create(const JobCreateOptions& given) {
     if (options.follow) interruption.emplace();
     TRY(submit::carry_out(submission));
     const store::Job& job = submission.job;
-    if (!options.follow) return created(here, job);
+    if (!options.follow) {
+        auto answer = created(here, job);
+        submit::let_signals_come(submission);
+        return answer;
+    }
+    submit::let_signals_come(submission);
     say(fmt::format("the job is \"{}\", submitted as Slurm job {}", job.key.job, job.slurm_job_id));
     return Outcome{.exit_code = TRY(follow_new_job(here, job))};
 }
