@@ -238,9 +238,10 @@ void shrink(const std::string& directory, std::int64_t limit, const std::string&
     if (limit <= 0) return;
     auto all = entries(directory, false);
     if (!all || surplus(*all, limit, {digest}).empty()) return;
-    std::set<std::string> keep = in_use ? in_use() : std::set<std::string>();
-    keep.insert(digest);
-    for (const Entry& entry : surplus(std::move(*all), limit, keep)) {
+    auto keep = in_use ? in_use() : std::set<std::string>();
+    if (!keep) return;
+    keep->insert(digest);
+    for (const Entry& entry : surplus(std::move(*all), limit, *keep)) {
         if (!remove_entry(entry)) return;
     }
 }

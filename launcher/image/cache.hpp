@@ -28,8 +28,8 @@ struct Places {
 
 // The cache of images. A directory has these files:
 //
-//   <stem>.squashfs    the root file system of the image with that digest; appears whole, by one
-//                      rename, and never changes. Its modification time is the time of last use
+//   <stem>.squashfs    the root file system of the image with that digest; appears whole, with
+//                      its name, and never changes. Its modification time is the time of last use
 //   <stem>.json        the image's name, for people; may be missing
 //   .import/           imports in progress, see lease.hpp and import.hpp
 //
@@ -52,7 +52,8 @@ struct Entry {
 };
 
 // Returns the digests of the images of jobs that have not ended, whether they have started or not.
-using InUse = std::function<std::set<std::string>()>;
+// An error says that they are not known.
+using InUse = std::function<base::Result<std::set<std::string>>()>;
 
 [[nodiscard]] std::string entry_stem(const std::string& digest);
 // Returns the digest with that stem, or an empty text if there can be none.
@@ -109,7 +110,8 @@ struct Root {
                                          const std::set<std::string>& keep);
 
 // Removes the surplus of `directory`, except `digest` and the images in use. Calls `in_use` only if
-// something has to be removed. Stops at the first entry that cannot be removed.
+// something has to be removed, and removes nothing if that is an error. Stops at the first entry
+// that cannot be removed.
 void shrink(const std::string& directory, std::int64_t limit, const std::string& digest,
             const InUse& in_use);
 

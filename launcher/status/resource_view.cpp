@@ -242,7 +242,7 @@ cli::Table image_columns(const base::Value& value) {
                    [](const base::Value& item) {
                        const auto yes = [&](std::string_view key) {
                            const auto* flag = item[key].boolean();
-                           return std::string(flag != nullptr && *flag ? "yes" : "no");
+                           return std::string(flag == nullptr ? "" : *flag ? "yes" : "no");
                        };
                        const auto* bytes = item["size"].integer();
                        // Shows as much of the digest as `image rm` needs and people can compare.

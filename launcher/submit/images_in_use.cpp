@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "submit/images_in_use.hpp"
 
-#include <filesystem>
-#include <map>
+#include <algorithm>
+#include <cstddef>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -10,66 +11,88 @@
 #include "plan/plan_file.hpp"
 #include "record/attempt.hpp"
 #include "record/job_files.hpp"
+#include "status/job_view.hpp"
 #include "submit/hand_over.hpp"
 
 namespace batchai::submit {
 
 namespace {
 
-namespace fs = std::filesystem;
+using Digests = std::set<std::string>;
 
-void add_image_of(const fs::path& plan_file, std::set<std::string>& digests) {
-    const auto text = base::read_file(plan_file);
-    if (!text) return;
-    const auto plan = plan::plan_from_json(*text);
-    if (plan && plan->container && !plan->container->digest.empty())
+base::Result<void> add_image_of(const record::JobFiles& files, Digests& digests) {
+    const auto text = base::read_file(files.plan());
+    // The job was deleted in the meantime, or is just being submitted and has no plan yet.
+    if (!text && text.error().exit_code == base::ExitCode::not_found) return {};
+    auto plan = plan::plan_from_json(TRY(text));
+    if (!plan) {
+        plan.error().where = files.plan().string();
+        return tl::unexpected(std::move(plan).error());
+    }
+    if (plan->container && !plan->container->digest.empty())
         digests.insert(plan->container->digest);
+    return {};
 }
 
-bool has_ended(const fs::path& job_directory) {
-    const auto attempt = record::latest_attempt(record::JobFiles(job_directory));
-    return attempt && *attempt && (*attempt)->end && !(*attempt)->runs_again();
+// What was removed since its parent was looked at has nothing in it.
+template <typename Item>
+base::Result<std::vector<Item>> if_there(base::Result<std::vector<Item>> items) {
+    if (!items && items.error().exit_code == base::ExitCode::not_found) return std::vector<Item>();
+    return items;
 }
 
-// Returns the directories of the jobs that have no recorded end, by Slurm job id.
-std::map<std::string, fs::path> open_jobs(const store::Store& store) {
-    std::map<std::string, fs::path> out;
-    const auto groups = store.list<store::Group>({});
-    if (!groups) return out;
-    for (const auto& group : *groups) {
-        const auto workspaces = store.list<store::Workspace>(group.key);
-        if (!workspaces) continue;
-        for (const auto& workspace : *workspaces) {
-            const auto jobs = store.jobs_of_workspace(workspace.key);
-            if (!jobs) continue;
-            for (const auto& job : *jobs) {
-                fs::path directory = store.job_files(job.key).directory();
-                if (!has_ended(directory)) out[job.slurm_job_id] = std::move(directory);
+// Returns the jobs of the experiment. The image of a job without a record that can be read is
+// added, because nothing says that it has ended: it may be one that is just being submitted, or one
+// of a later version.
+base::Result<std::vector<store::Job>> jobs_in(const store::Store& store,
+                                              const store::ExperimentKey& key, Digests& digests) {
+    const std::vector<std::string> names = TRY(if_there(store.job_names(key)));
+    std::vector<base::Error> unreadable;
+    auto jobs = TRY(store.jobs(key, names, &unreadable));
+    std::set<std::string> others(names.begin(), names.end());
+    for (const store::Job& job : jobs)
+        others.erase(job.key.job);
+    for (const std::string& name : store.abandoned_names(key, {others.begin(), others.end()}))
+        others.erase(name);
+    for (const std::string& name : others)
+        TRY(add_image_of(store.job_files({key.group, key.workspace, key.experiment, name}),
+                         digests));
+    return jobs;
+}
+
+base::Result<std::vector<store::Job>> all_jobs(const store::Store& store, Digests& digests) {
+    std::vector<store::Job> found;
+    for (const auto& group : TRY(store.list<store::Group>({}))) {
+        for (const auto& workspace : TRY(if_there(store.list<store::Workspace>(group.key)))) {
+            for (const auto& experiment :
+                 TRY(if_there(store.list<store::Experiment>(workspace.key)))) {
+                auto jobs = TRY(jobs_in(store, experiment.key, digests));
+                std::move(jobs.begin(), jobs.end(), std::back_inserter(found));
             }
         }
     }
-    return out;
+    return found;
+}
+
+// Returns whether the job has ended, if there is only its record to tell.
+bool has_ended(const store::Store& store, const store::Job& job) {
+    // Each task has its own.
+    if (job.is_array) return false;
+    const auto attempt = record::latest_attempt(store.job_files(job.key));
+    return attempt && *attempt && (*attempt)->end && !(*attempt)->runs_again();
 }
 
 }  // namespace
 
-std::set<std::string> images_in_use(const store::Store& store, const slurm::Client& slurm) {
-    std::set<std::string> digests;
-    for (const fs::path& directory : needed_hand_overs(store))
-        add_image_of(record::JobFiles(directory).plan(), digests);
-    const auto jobs = open_jobs(store);
-    if (jobs.empty()) return digests;
-    std::vector<std::string> ids;
-    ids.reserve(jobs.size());
-    for (const auto& [id, directory] : jobs)
-        ids.push_back(id);
-    const auto statuses = slurm.jobs(ids);
-    for (const auto& [id, directory] : jobs) {
-        if (statuses) {
-            const auto found = statuses->find(id);
-            if (found == statuses->end() || slurm::is_final(found->second.state)) continue;
-        }
-        add_image_of(record::JobFiles(directory).plan(), digests);
+base::Result<Digests> images_in_use(const store::Store& store, const slurm::Client& slurm) {
+    Digests digests;
+    for (const auto& directory : needed_hand_overs(store))
+        TRY(add_image_of(record::JobFiles(directory), digests));
+    const std::vector<store::Job> jobs = TRY(all_jobs(store, digests));
+    const auto views = status::view_jobs(store, slurm, jobs);
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+        const bool ended = views ? (*views)[i].ended() : has_ended(store, jobs[i]);
+        if (!ended) TRY(add_image_of(store.job_files(jobs[i].key), digests));
     }
     return digests;
 }

@@ -35,7 +35,17 @@ using Entries = std::vector<image::Entry>;
 
 constexpr std::size_t shortest_digest = 6;
 
-Value image_value(const image::Entry& entry, bool in_use) {
+// Returns the digests of images that jobs use. They do not matter if there are no entries.
+base::Result<std::set<std::string>> images_in_use(const Context& here, const Entries& entries) {
+    if (entries.empty()) return std::set<std::string>();
+    auto in_use = submit::images_in_use(here.store, here.slurm);
+    if (in_use) return in_use;
+    base::Error error = std::move(in_use).error();
+    error.what = "it is not known which images are in use: " + error.what;
+    return tl::unexpected(std::move(error));
+}
+
+Value image_value(const image::Entry& entry, const Value& in_use) {
     return Value::Object{
         {"digest", entry.digest}, {"image", entry.image.empty() ? Value() : Value(entry.image)},
         {"inUse", in_use},        {"lastUsed", base::to_iso8601(entry.last_used)},
@@ -151,7 +161,7 @@ base::Result<void> pull_one(const ImageOptions& options, const Context& here,
     say(fmt::format("{} {}", name, words_for(ensured)));
     const auto all = TRY(image::all_entries(places));
     for (const image::Entry& entry : all) {
-        if (entry.path == frozen.root) values.emplace_back(image_value(entry, false));
+        if (entry.path == frozen.root) values.push_back(image_value(entry, false));
     }
     return {};
 }
@@ -159,9 +169,13 @@ base::Result<void> pull_one(const ImageOptions& options, const Context& here,
 Answer image_list(const ImageOptions& /*options*/) {
     const auto here = TRY(open_context());
     const auto all = TRY(image::all_entries(submit::image_places(here.store, here.site)));
-    const auto in_use =
-        all.empty() ? std::set<std::string>() : submit::images_in_use(here.store, here.slurm);
-    return Outcome{images_value(all, in_use), status::image_columns};
+    const auto in_use = images_in_use(here, all);
+    if (in_use) return Outcome{images_value(all, *in_use), status::image_columns};
+    warn(in_use.error().text());
+    Value::Array values;
+    for (const image::Entry& entry : all)
+        values.push_back(image_value(entry, {}));
+    return Outcome{Value(std::move(values)), status::image_columns};
 }
 
 Answer image_pull(const ImageOptions& options) {
@@ -178,7 +192,7 @@ Answer image_remove(const ImageOptions& options) {
     const auto here = TRY(open_context());
     const auto all = TRY(own_entries(options, submit::image_places(here.store, here.site)));
     const auto meant = TRY(find_entries(options, all));
-    const auto in_use = submit::images_in_use(here.store, here.slurm);
+    const auto in_use = TRY(images_in_use(here, meant));
     for (const image::Entry& entry : meant) {
         if (in_use.contains(entry.digest))
             return base::fail("is used by a job of yours that has not ended",
@@ -191,8 +205,7 @@ Answer image_remove(const ImageOptions& options) {
 Answer image_prune(const ImageOptions& options) {
     const auto here = TRY(open_context());
     auto all = TRY(own_entries(options, submit::image_places(here.store, here.site)));
-    const auto in_use =
-        all.empty() ? std::set<std::string>() : submit::images_in_use(here.store, here.slurm);
+    const auto in_use = TRY(images_in_use(here, all));
     const auto latest = base::now() - std::chrono::hours(24) * options.unused_for;
     std::erase_if(all, [&](const image::Entry& entry) {
         return in_use.contains(entry.digest) || entry.last_used > latest;

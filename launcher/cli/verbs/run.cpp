@@ -46,9 +46,9 @@ std::string given_or_variable(const std::optional<std::string>& given, const cha
     return given ? *given : base::variable(name).value_or("");
 }
 
-std::set<std::string> images_of_the_user() {
-    const auto store = store::Store::open_default();
-    return store ? submit::images_in_use(*store, slurm::Client()) : std::set<std::string>();
+base::Result<std::set<std::string>> images_of_the_user() {
+    const auto store = TRY(store::Store::open_default());
+    return submit::images_in_use(store, slurm::Client());
 }
 
 // Replaces the plan of the environment by a new one, whose image is imported by a phase of the run.

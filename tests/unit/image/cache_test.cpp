@@ -158,6 +158,16 @@ TEST(Cache, AsksWhatIsInUseOnlyWhenSomethingHasToGo) {
     EXPECT_THAT(digits_of(entries(scratch.path(), false).value()), ElementsAre("c", "a"));
 }
 
+// Breaks when "not known" is taken for "none".
+TEST(Cache, RemovesNothingWhileItIsNotKnownWhatIsInUse) {
+    const Scratch scratch;
+    put(scratch, 'a', 100, 100);
+    put(scratch, 'b', 100, 200);
+    shrink(scratch.path(), 100, digest('b'),
+           []() -> base::Result<std::set<std::string>> { return base::fail("cannot be read"); });
+    EXPECT_THAT(digits_of(entries(scratch.path(), false).value()), ElementsAre("b", "a"));
+}
+
 TEST(Cache, PlacesNameTheUser) {
     site::Site site;
     EXPECT_EQ(places_of(site, "/home/ada/.batchai", "ada").own, "/home/ada/.batchai/images");
