@@ -15,13 +15,13 @@
 #include <fmt/format.h>
 #include <linux/close_range.h>
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.hpp"
+#include "base/file_in_memory.hpp"
 #include "base/standard_error.hpp"
 
 namespace batchai::base {
@@ -310,24 +310,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Returns a file in memory that has the text and that nobody can change, at its beginning. A pipe
-// would have to be written before anybody reads it, and the kernel gives a user who has many pipes
-// new ones that hold little.
-Result<FileDescriptor> readable_text(const std::string& text) {
-    // Linux 6.3 and later can be set up to refuse files in memory that might be executed; earlier
-    // ones do not know the flag.
-    constexpr unsigned never_executed = 0x0008;  // MFD_NOEXEC_SEAL
-    constexpr unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-    FileDescriptor file(memfd_create("standard input", flags | never_executed));
-    if (!file.valid() && errno == EINVAL)
-        file = FileDescriptor(memfd_create("standard input", flags));
-    if (file.valid() && write_all(file.get(), text) && lseek(file.get(), 0, SEEK_SET) == 0 &&
-        fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) ==
-            0)
-        return file;
-    return fail(fmt::format("cannot be prepared: {}", std::strerror(errno)), "standard input");
-}
-
 // A running program and what it has printed.
 class Running {
   public:
@@ -426,7 +408,10 @@ Trace& current_trace() {
 
 Result<Completed> run_untraced(const Arguments& arguments, const RunOptions& options) {
     FileDescriptor input;  // none: /dev/null
-    if (!options.standard_input.empty()) input = TRY(readable_text(options.standard_input));
+    // A pipe would have to be written before anybody reads it, and the kernel gives a user who has
+    // many pipes new ones that hold little.
+    if (!options.standard_input.empty())
+        input = TRY(file_in_memory("standard input", options.standard_input));
     Pipe output = TRY(make_pipe());
     Pipe error = TRY(make_pipe());
     Program program{

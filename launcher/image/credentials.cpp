@@ -2,20 +2,18 @@
 #include "image/credentials.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <openssl/evp.h>
 #include <unistd.h>
 
 #include "base/file.hpp"
+#include "base/file_in_memory.hpp"
 #include "base/json.hpp"
 #include "base/process.hpp"
 #include "record/job_files.hpp"
@@ -116,23 +114,11 @@ std::string auth_file_of_job(const std::string& job_directory) {
     return record::JobFiles(job_directory).registry_auth().string();
 }
 
-base::Result<TemporaryAuthFile> TemporaryAuthFile::create(const std::string& text) {
-    std::error_code error;
-    const fs::path directory = fs::temp_directory_path(error);
-    std::string name = (error ? fs::path("/tmp") : directory) / "batchai-auth-XXXXXX";
-    // mkostemp() makes the file with mode 0600.
-    const base::FileDescriptor file(mkostemp(name.data(), O_CLOEXEC));
-    if (!file.valid())
-        return base::fail(fmt::format("cannot be made: {}", std::strerror(errno)), name,
-                          "TMPDIR names another directory");
-    TemporaryAuthFile out(std::move(name));
-    if (!base::write_all(file.get(), text))
-        return base::fail(fmt::format("cannot be written: {}", std::strerror(errno)), out.path());
-    return out;
-}
+TemporaryAuthFile::TemporaryAuthFile(base::FileDescriptor file)
+    : file_(std::move(file)), path_(fmt::format("/proc/{}/fd/{}", getpid(), file_.get())) {}
 
-TemporaryAuthFile::~TemporaryAuthFile() {
-    if (!path_.empty()) unlink(path_.c_str());
+base::Result<TemporaryAuthFile> TemporaryAuthFile::create(const std::string& text) {
+    return TemporaryAuthFile(TRY(base::file_in_memory("registry credentials", text)));
 }
 
 OwnCredentials own_credentials(const std::string& registry) {

@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
 #include "image/frozen.hpp"
 #include "image/reference.hpp"
 #include "site/site.hpp"
 
-// Credentials for registries. skopeo gets them in files of mode 0600, never in its arguments.
+// Credentials for registries. skopeo gets them in files that only the user can read, never in its
+// arguments.
 
 namespace batchai::image {
 
@@ -28,25 +30,20 @@ struct Login {
 // it.
 [[nodiscard]] base::Result<std::vector<std::string>> secrets_in_auth_file(std::string_view text);
 
-// Returns the path of the file that keeps the credentials of a job file until the job starts.
+// Returns the path of the file that keeps the credentials of a job file.
 [[nodiscard]] std::string auth_file_of_job(const std::string& job_directory);
 
-// An authfile of mode 0600 in the temporary directory, which is removed with the object.
+// An authfile in memory, which also goes if this process is killed.
 class TemporaryAuthFile {
   public:
     [[nodiscard]] static base::Result<TemporaryAuthFile> create(const std::string& text);
-    TemporaryAuthFile(TemporaryAuthFile&& other) noexcept : path_(std::move(other.path_)) {
-        other.path_.clear();
-    }
-    TemporaryAuthFile(const TemporaryAuthFile&) = delete;
-    TemporaryAuthFile& operator=(const TemporaryAuthFile&) = delete;
-    TemporaryAuthFile& operator=(TemporaryAuthFile&&) = delete;
-    ~TemporaryAuthFile();
 
+    // Other processes of the user can open it while the object exists.
     [[nodiscard]] const std::string& path() const { return path_; }
 
   private:
-    explicit TemporaryAuthFile(std::string path) : path_(std::move(path)) {}
+    explicit TemporaryAuthFile(base::FileDescriptor file);
+    base::FileDescriptor file_;
     std::string path_;
 };
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "image/credentials.hpp"
 
+#include <filesystem>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include "base/json.hpp"
+#include "base/process.hpp"
 #include "scratch.hpp"
 
 namespace batchai::image {
@@ -39,6 +42,19 @@ TEST_F(Credentials, OfAJobFileAreInAFileThatOnlyTheUserReads) {
         EXPECT_THAT(access->credential_source, HasSubstr("user me"));
     }
     EXPECT_NE(access(path.c_str(), F_OK), 0);
+}
+
+// Breaks when a killed process leaves a password behind.
+TEST_F(Credentials, OfAJobFileAreInNoDirectory) {
+    setenv("TMPDIR", scratch.path().c_str(), 1);
+    const auto access = access_for(parse("reg:5000/x").value(), {}, Login{"me", "p w"});
+    unsetenv("TMPDIR");
+    ASSERT_TRUE(access);
+    EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
+    // Another process reads them.
+    const auto read = base::run({"cat", access->auth_file});
+    ASSERT_TRUE(read) << read.error().text();
+    EXPECT_EQ(read->standard_output, auth_file_text("reg:5000", {"me", "p w"}));
 }
 
 TEST_F(Credentials, AreWrittenAsDockerWritesThem) {
