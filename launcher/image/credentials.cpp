@@ -76,9 +76,14 @@ std::vector<fs::path> configurations() {
         out.emplace_back(*run + "/containers/auth.json");
     else
         out.emplace_back(fmt::format("/run/containers/{}/auth.json", getuid()));
+    const auto home = base::variable("HOME");
+    if (const auto config = base::variable("XDG_CONFIG_HOME"))
+        out.emplace_back(*config + "/containers/auth.json");
+    else if (home)
+        out.emplace_back(*home + "/.config/containers/auth.json");
     if (const auto docker = base::variable("DOCKER_CONFIG"))
         out.emplace_back(*docker + "/config.json");
-    else if (const auto home = base::variable("HOME"))
+    else if (home)
         out.emplace_back(*home + "/.docker/config.json");
     return out;
 }

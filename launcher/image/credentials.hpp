@@ -48,8 +48,8 @@ class TemporaryAuthFile {
 };
 
 // What the user's own files have for a registry. They are searched in skopeo's order:
-// $REGISTRY_AUTH_FILE alone if it is set, else $XDG_RUNTIME_DIR/containers/auth.json and then
-// ~/.docker/config.json.
+// $REGISTRY_AUTH_FILE alone if it is set, else $XDG_RUNTIME_DIR/containers/auth.json, then
+// ~/.config/containers/auth.json, and then ~/.docker/config.json.
 struct OwnCredentials {
     std::string source;  // in words, for messages; "none" if nothing was found
     std::string file;    // for skopeo's --authfile; empty if no file has the registry

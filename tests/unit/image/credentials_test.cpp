@@ -23,6 +23,7 @@ class Credentials : public testing::Test {
         setenv("XDG_RUNTIME_DIR", (scratch / "run").c_str(), 1);
         unsetenv("REGISTRY_AUTH_FILE");
         unsetenv("DOCKER_CONFIG");
+        unsetenv("XDG_CONFIG_HOME");
     }
     Scratch scratch;
 };
@@ -69,6 +70,11 @@ TEST_F(Credentials, AreFoundInTheOrderInWhichSkopeoLooks) {
         ".docker/config.json", R"({"auths": {"https://reg:5000": {"auth": "x"}, "other": {}}})");
     EXPECT_EQ(own_credentials("reg:5000").source, docker);
     EXPECT_EQ(own_credentials("other").source, "none");
+    const auto config =
+        scratch.write(".config/containers/auth.json", R"({"auths": {"reg:5000": {"auth": "x"}}})");
+    EXPECT_EQ(own_credentials("reg:5000").file, config);
+    setenv("XDG_CONFIG_HOME", (scratch / "elsewhere").c_str(), 1);
+    EXPECT_EQ(own_credentials("reg:5000").file, docker);
     const auto run =
         scratch.write("run/containers/auth.json", R"({"auths": {"reg:5000": {"auth": "x"}}})");
     EXPECT_EQ(own_credentials("reg:5000").file, run);
