@@ -69,6 +69,24 @@ base::Result<std::optional<Lease>> get_lease(const FrozenImage& frozen, const st
     }
 }
 
+// Imports the image, and renews the lease meanwhile.
+base::Result<void> import_with(Lease& lease, const FrozenImage& frozen, const Access& access,
+                               const EnsureOptions& options) {
+    const Watch watch{[&] {
+                          lease.renew();
+                          if (options.watch.tick) options.watch.tick();
+                      },
+                      options.watch.interrupted};
+    return import_image({.image = frozen.image,
+                         .digest = frozen.digest,
+                         .source = frozen.source,
+                         .root = frozen.root,
+                         .for_all = frozen.root_owner != nobody_else,
+                         .token = lease.token(),
+                         .access = access},
+                        watch, options.show);
+}
+
 }  // namespace
 
 base::Result<Ensured> ensure(const FrozenImage& frozen, const Access& access,
@@ -82,26 +100,20 @@ base::Result<Ensured> ensure(const FrozenImage& frozen, const Access& access,
     TRY(make_import_directory(directory, frozen.root_owner));
     const std::string stem = entry_stem(frozen.digest);
     const std::string imports = directory + "/.import";
-    auto lease = TRY(get_lease(frozen, fmt::format("{}/{}.lock", imports, stem), options));
-    if (!lease) {
-        note_use(frozen.root);
-        return Ensured::imported_by_another;
+    while (true) {
+        auto lease = TRY(get_lease(frozen, fmt::format("{}/{}.lock", imports, stem), options));
+        if (!lease) {
+            note_use(frozen.root);
+            return Ensured::imported_by_another;
+        }
+        collect_leftovers(imports, stem, lease->token());
+        auto imported = import_with(*lease, frozen, access, options);
+        if (imported) break;
+        // Whoever takes the lease of a process that was stopped for a while removes what that has
+        // made so far, and makes the image itself.
+        TRY(check_interrupted(options.watch));
+        if (lease->is_held()) return tl::unexpected(std::move(imported).error());
     }
-    Lease& held = *lease;
-    collect_leftovers(imports, stem, held.token());
-    const Watch watch{[&] {
-                          held.renew();
-                          if (options.watch.tick) options.watch.tick();
-                      },
-                      options.watch.interrupted};
-    TRY(import_image({.image = frozen.image,
-                      .digest = frozen.digest,
-                      .source = frozen.source,
-                      .root = frozen.root,
-                      .for_all = frozen.root_owner != nobody_else,
-                      .token = held.token(),
-                      .access = access},
-                     watch, options.show));
     shrink(directory, options.limit, frozen.digest, options.in_use);
     return Ensured::imported;
 }

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <future>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -318,9 +319,28 @@ base::Result<void> sync_file(const std::string& path) {
     return base::fail(fmt::format("cannot be written: {}", std::strerror(errno)), path);
 }
 
-base::Result<void> publish(const ImportRequest& request, const Workshop& workshop) {
+// Syncs the file while `tick` is called, because a file server may take minutes for a large one.
+base::Result<void> sync_while(const std::string& path, const std::function<void()>& tick) {
+    constexpr std::chrono::milliseconds period{250};
+    auto synced = std::async(std::launch::async, sync_file, path);
+    while (synced.wait_for(period) != std::future_status::ready) {
+        if (tick) tick();
+    }
+    return synced.get();
+}
+
+// Gives the file its name. What another process has made under the name in the meantime is the same
+// and may be in use: on a file server, nodes would lose an image that is replaced.
+bool take_name(const std::string& packed, const std::string& root) {
+    if (link(packed.c_str(), root.c_str()) == 0 || errno == EEXIST) return true;
+    // Some file systems have no links.
+    return access(root.c_str(), F_OK) == 0 || base::rename_file(packed, root);
+}
+
+base::Result<void> publish(const ImportRequest& request, const Workshop& workshop,
+                           const Watch& watch) {
     const std::string packed = workshop.packed();
-    TRY(sync_file(packed));
+    TRY(sync_while(packed, watch.tick));
     const base::Value::Object description{{"image", request.image},
                                           {"digest", request.digest},
                                           {"source", request.source},
@@ -331,7 +351,7 @@ base::Result<void> publish(const ImportRequest& request, const Workshop& worksho
         !written)
         return written;
     if (chmod(packed.c_str(), request.for_all ? 0444 : 0400) != 0 ||
-        !base::rename_file(packed, request.root))
+        !take_name(packed, request.root))
         return base::fail(fmt::format("cannot be made: {}", std::strerror(errno)), request.root);
     // Best effort: some network file systems cannot sync directories.
     static_cast<void>(sync_file(fs::path(request.root).parent_path().string()));
@@ -380,7 +400,7 @@ base::Result<void> import_image(const ImportRequest& request, const Watch& watch
         .and_then([&] { return unpack(request, workshop, watch, show); })
         .and_then([&] { return pack(request, workshop, watch, show); })
         .and_then([&] { return check_interrupted(watch); })
-        .and_then([&] { return publish(request, workshop); });
+        .and_then([&] { return publish(request, workshop, watch); });
 }
 
 }  // namespace batchai::image

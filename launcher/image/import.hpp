@@ -36,7 +36,7 @@ struct ImportRequest {
 // Imports an image: registry or archive -> copy (skopeo), whose digest is compared with the
 // request's -> OCI layout (skopeo) -> root file system (umoci, as the user) -> squashfs
 // (mksquashfs)
-// -> renamed to `root`. All of this happens in the directory ".import/<stem>.<token>" beside
+// -> named `root`. All of this happens in the directory ".import/<stem>.<token>" beside
 // `root`, which is always removed afterwards, unless the process is killed. The content of an image
 // can do no harm: none of it is run, links are never followed, device nodes and set-user-id bits
 // are left out, and all files belong to root in the result.

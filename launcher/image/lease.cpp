@@ -58,8 +58,12 @@ Lease::Lease(Lease&& other) noexcept
 
 Lease::~Lease() {
     if (path_.empty()) return;
+    if (is_held()) unlink(path_.c_str());
+}
+
+bool Lease::is_held() const {
     const auto seen = look(path_);
-    if (seen && seen->holder == holder_) unlink(path_.c_str());
+    return seen && seen->holder == holder_;
 }
 
 void Lease::renew() {

@@ -15,7 +15,7 @@ namespace batchai::image {
 // needs no lock manager, which shared file systems often lack. A holder that is gone (a process of
 // this host that is dead, or one of another host that has not touched its file for a minute) loses
 // the lease to the next process. If two processes take a lost lease at the same moment, both have
-// it. The file is then made twice, with the same content, and the last rename wins.
+// it. The file is then made twice, with the same content, and the first one that is complete stays.
 class Lease {
   public:
     Lease(Lease&& other) noexcept;
@@ -27,6 +27,9 @@ class Lease {
     // Shows that the holder lives. Must be called every few seconds. A call soon after another one
     // does nothing.
     void renew();
+
+    // Returns whether no other process has taken the lease since.
+    [[nodiscard]] bool is_held() const;
 
     [[nodiscard]] const std::string& token() const { return holder_.token; }
 

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include <fmt/format.h>
@@ -124,6 +125,45 @@ TEST_F(Importing, MakesTheEntryOnceAndThenFindsIt) {
     stages.clear();
     EXPECT_EQ(ensure(frozen, Access{}, options).value(), Ensured::was_there);
     EXPECT_TRUE(stages.empty());
+}
+
+// Breaks when a complete image is replaced, which nodes may have mounted from a file server.
+TEST_F(Importing, LeavesTheEntryThatAnotherProcessHasMadeMeanwhile) {
+    const auto frozen = resolved();
+    EnsureOptions options;
+    options.show = [&](const Progress& progress) {
+        if (progress.stage != Stage::packing || fs::exists(frozen.root)) return;
+        std::ofstream(frozen.root) << "of another";
+        chmod(frozen.root.c_str(), 0400);
+    };
+    const auto ensured = ensure(frozen, Access{}, options);
+    ASSERT_TRUE(ensured) << ensured.error().text();
+    EXPECT_TRUE(base::read_file(frozen.root).value() == "of another");
+    EXPECT_TRUE(nothing_is_left());
+}
+
+// Breaks when a process that was stopped so long that another has taken its lease fails, and the
+// job with it.
+TEST_F(Importing, WaitsForTheProcessThatHasTakenItsLease) {
+    const auto frozen = resolved();
+    const fs::path imports = scratch / "cache/.import";
+    const fs::path lock = imports / (entry_stem(frozen.digest) + ".lock");
+    EnsureOptions options;
+    bool taken = false;
+    options.show = [&](const Progress& progress) {
+        if (progress.stage == Stage::waiting && !fs::exists(frozen.root)) {
+            std::ofstream(frozen.root) << "of another";
+            chmod(frozen.root.c_str(), 0400);
+        }
+        if (progress.stage != Stage::unpacking || taken) return;
+        taken = true;
+        collect_leftovers(imports, entry_stem(frozen.digest), "token");
+        std::ofstream(lock) << "another-boot pid:[1] 1 1 elsewhere token\n";
+    };
+    const auto ensured = ensure(frozen, Access{}, options);
+    ASSERT_TRUE(ensured) << ensured.error().text();
+    EXPECT_EQ(*ensured, Ensured::imported_by_another);
+    EXPECT_TRUE(fs::exists(lock));
 }
 
 // Breaks when layers reach umoci as they came: before 0.5 it reads no zstd.
