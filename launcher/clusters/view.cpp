@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "clusters/view.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -10,6 +15,7 @@
 #include "cli/output/query.hpp"
 #include "cli/output/terminal.hpp"
 #include "clusters/volume_flags.hpp"
+#include "slurm/array_indexes.hpp"
 #include "slurm/node_view.hpp"
 #include "status/job_view.hpp"
 #include "status/resource_view.hpp"
@@ -29,14 +35,41 @@ bool ranks_run(const std::optional<record::Attempt>& attempt) {
     return attempt && !attempt->phases.empty() && attempt->phases.back().name == "ranks";
 }
 
-// Each task of an array job has nodes of its own.
+// No cluster has so many, and their sum for several jobs stays a number.
+constexpr std::int64_t most_wanted = 1'000'000'000;
+
+void add_wanted(std::int64_t nodes, ClusterLoad& load) {
+    load.wanted_nodes =
+        static_cast<int>(std::min(most_wanted, std::int64_t{load.wanted_nodes} + nodes));
+}
+
+struct OpenTasks {
+    std::int64_t queued = 0;
+    std::int64_t begun = 0;
+};
+
+// Each task of an array job has nodes of its own. Tasks that must wait for others of their array
+// want none yet.
 void add_tasks(const status::JobView& job_view, ClusterLoad& load) {
-    for (const status::TaskView& task : job_view.tasks) {
+    std::vector<int> numbers;
+    for (const status::TaskView& task : job_view.tasks)
+        numbers.push_back(task.number);
+    const auto runs = status::runs_of(job_view.job, numbers);
+    std::map<std::string, OpenTasks> arrays;
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+        const status::TaskView& task = job_view.tasks[i];
         if (task.ended()) continue;
-        load.wanted_nodes += job_view.job.all_nodes();
+        OpenTasks& open = arrays[runs[i].slurm_job_id];
+        ++(task.state == slurm::ExecutionState::queued ? open.queued : open.begun);
         const auto& slurm = task.evidence.slurm;
         if (task.state != slurm::ExecutionState::queued && slurm && !slurm->nodes.empty())
             load.jobs.push_back({slurm->nodes, !ranks_run(task.attempt)});
+    }
+    const auto limit = slurm::tasks_at_once(job_view.job.array);
+    for (const auto& [id, open] : arrays) {
+        std::int64_t at_once = open.queued + open.begun;
+        if (limit) at_once = std::max(open.begun, std::min<std::int64_t>(at_once, *limit));
+        add_wanted(at_once * job_view.job.all_nodes(), load);
     }
 }
 
@@ -51,7 +84,7 @@ ClusterLoad load_of(const store::ClusterKey& cluster,
             add_tasks(job_view, load);
             continue;
         }
-        load.wanted_nodes += job_view.job.all_nodes();
+        add_wanted(job_view.job.all_nodes(), load);
         if (job_view.state != slurm::ExecutionState::queued && job_view.evidence.slurm &&
             !job_view.evidence.slurm->nodes.empty()) {
             load.jobs.push_back({job_view.evidence.slurm->nodes, !ranks_run(job_view.attempt)});

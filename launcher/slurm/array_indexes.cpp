@@ -58,6 +58,14 @@ std::optional<std::vector<int>> expand_array_indexes(std::string_view text) {
     return out;
 }
 
+std::optional<int> tasks_at_once(std::string_view text) {
+    const std::size_t percent = text.find('%');
+    if (percent == std::string_view::npos) return std::nullopt;
+    const auto limit = base::number_in<int>(text.substr(percent + 1));
+    // Slurm takes 0 for none.
+    return limit && *limit > 0 ? limit : std::nullopt;
+}
+
 void TaskCounts::add(ExecutionState state) {
     switch (state) {
         case ExecutionState::queued:

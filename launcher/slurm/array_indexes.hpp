@@ -15,6 +15,10 @@ namespace batchai::slurm {
 // the text is something else. Slurm's own limit of such numbers is 4,000,000.
 [[nodiscard]] std::optional<std::vector<int>> expand_array_indexes(std::string_view text);
 
+// Returns how many of the tasks may run at the same time: 4 in "0-99:2%4"; nothing if the text has
+// no limit.
+[[nodiscard]] std::optional<int> tasks_at_once(std::string_view text);
+
 struct TaskCounts {
     int queued = 0;
     int running = 0;

@@ -31,6 +31,12 @@ TEST(ArrayIndexes, CannotFillTheMemory) {
     EXPECT_FALSE(expand_array_indexes(many));
 }
 
+TEST(ArrayIndexes, MayHaveALimitOfTasksAtOnce) {
+    EXPECT_EQ(tasks_at_once("0-99:2%4"), 4);
+    for (const char* text : {"0-99", "", "1-2%", "1-2%x", "1-2%0", "1-2%99999999999"})
+        EXPECT_EQ(tasks_at_once(text), std::nullopt) << text;
+}
+
 TEST(CombinedState, FollowsFromThoseOfTheTasks) {
     using enum ExecutionState;
     EXPECT_EQ(combined_state({.queued = 3}), queued);
