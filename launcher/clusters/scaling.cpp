@@ -188,12 +188,18 @@ base::Result<Rescaled> follow_target(const store::Store& store, const slurm::Cli
     }
     const ClusterLoad load = load_of(key, view.job_views);
     const int target = target_of(cluster, std::max(load.wanted_nodes, initial));
-    const slurm::ScalingInput& input = view.input;
-    const slurm::PowerPlan plan = slurm::plan_power(input, target);
+    slurm::ScalingInput input = view.input;
+    slurm::PowerPlan plan;
     // The record is written first, so that it names the nodes even if this process is killed.
+    // Another command may have changed what clusters have since Slurm was asked. It cannot do so
+    // while this one has the store's lock.
     out.cluster = TRY(store.update<store::Cluster>(key, [&](store::Cluster& record) {
+        input.own = set_of(record.nodes);
+        input.leaving = set_of(record.leaving);
+        input.others = nodes_of_others(store, key);
+        plan = slurm::plan_power(input, target);
         record.scaling = store::Scaling::power_saving;
-        record.leaving = leaving_after(cluster, input, plan);
+        record.leaving = leaving_after(record, input, plan);
         record.nodes = plan.keep;
     }));
     using slurm::NodePower;
