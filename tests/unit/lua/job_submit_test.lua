@@ -454,6 +454,18 @@ function tests.jobs_from_before_the_policy_are_known_by_their_stamp()
     end
 end
 
+-- Names of Active Directory may have blanks.
+function tests.a_user_is_known_by_any_name()
+    write_site(policy)
+    load_script()
+    for _, name in ipairs({ "ada lovelace", "a,b", "100%25 ada" }) do
+        local _, _, made = submit({ user_name = name })
+        local code, text = change(with(unchanged(), "min_nodes", 5), record_of(made))
+        same(code, slurm.ESLURM_INVALID_NODE_COUNT)
+        has(text, "this site lets " .. name .. " use at most 4")
+    end
+end
+
 function tests.the_sites_own_functions_come_first()
     write_site(policy)
     load_script("function slurm_job_submit(job) seen = job.user_name; if job.user_name == 'mallory' then return 7 end end"
