@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <set>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -40,21 +42,34 @@ struct Holds {
     Names release;  // those that were held for this reason and are no longer too large
 };
 
+// Returns Slurm's id of the job, or the ids of its arrays, if it or some of their tasks wait; and
+// the reasons.
+std::map<std::string, std::string> waiting_of(const status::JobView& job_view) {
+    std::map<std::string, std::string> out;
+    const auto add = [&](const std::string& id, const slurm::JobStatus& status) {
+        if (status.state == slurm::JobState::pending) out.try_emplace(id, status.reason);
+    };
+    if (job_view.tasks.empty() && job_view.evidence.slurm)
+        add(job_view.job.slurm_job_id, *job_view.evidence.slurm);
+    for (const status::TaskView& task : job_view.tasks) {
+        if (const auto& status = task.evidence.slurm) add(status->array_id, *status);
+    }
+    return out;
+}
+
 Holds holds_of(const store::Cluster& cluster, const std::vector<status::JobView>& job_views) {
     const int limit = node_limit(cluster);
     Holds out;
     for (const status::JobView& job_view : job_views) {
-        const auto& status = job_view.evidence.slurm;
-        if (job_view.job.cluster_key() != cluster.key || !status ||
-            status->state != slurm::JobState::pending)
-            continue;
-        const std::string& id = job_view.job.slurm_job_id;
-        if (job_view.job.all_nodes() > limit) {
-            // A job that its user holds stays the user's to release.
-            const bool by_user = status->reason.starts_with("JobHeld") && !is_held(cluster, id);
-            if (!by_user) out.hold.push_back(id);
-        } else if (is_held(cluster, id)) {
-            out.release.push_back(id);
+        if (job_view.job.cluster_key() != cluster.key) continue;
+        for (const auto& [id, reason] : waiting_of(job_view)) {
+            if (job_view.job.all_nodes() > limit) {
+                // A job that its user holds stays the user's to release.
+                const bool by_user = reason.starts_with("JobHeld") && !is_held(cluster, id);
+                if (!by_user) out.hold.push_back(id);
+            } else if (is_held(cluster, id)) {
+                out.release.push_back(id);
+            }
         }
     }
     return out;
