@@ -397,5 +397,9 @@ PYTHON
     run batchai image pull "oci:$home/layout:v2"
     [[ $output == *"is already imported"*'"shared": true'* ]]
     prints_nothing entries
+    # Breaks when root learns nothing of those whose jobs it does not know.
+    run as_root_on login env "BATCHAI_SITE=$home/site.lua" BATCHAI_HOME=/root/.batchai-test \
+        "$PREFIX/bin/batchai" image prune --shared --yes -o none
+    [[ $status == 0 && $output == *"whether jobs of other users use these images is not known"* ]]
     as_root_on login rm -rf /shared/imagecache /root/.batchai-test
 }

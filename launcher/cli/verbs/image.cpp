@@ -105,14 +105,19 @@ base::Result<Entries> find_entries(const ImageOptions& options, const Entries& a
 }
 
 // Asks for confirmation and removes the entries. Returns them as a list.
-Answer remove_all(const Entries& entries, bool yes) {
+Answer remove_all(const Entries& entries, const ImageOptions& options) {
     const std::int64_t bytes = std::accumulate(
         entries.begin(), entries.end(), std::int64_t{0},
         [](std::int64_t sum, const image::Entry& entry) { return sum + entry.bytes; });
     for (const image::Entry& entry : entries)
         say(fmt::format("to be removed: {} {} ({})", entry.digest.substr(0, 19), entry.image,
                         base::size_text(entry.bytes)));
-    const auto agreed = TRY(confirm(yes));
+    if (options.shared)
+        warn(
+            "whether jobs of other users use these images is not known here; a job that runs in "
+            "one "
+            "may lose its files");
+    const auto agreed = TRY(confirm(options.yes));
     if (!agreed) return base::fail("operation cancelled");
     for (const image::Entry& entry : entries) {
         TRY(image::remove_entry(entry));
@@ -199,7 +204,7 @@ Answer image_remove(const ImageOptions& options) {
                               entry.image.empty() ? entry.digest : entry.image,
                               "`batchai job list` shows the jobs", base::ExitCode::refused);
     }
-    return remove_all(meant, options.yes);
+    return remove_all(meant, options);
 }
 
 Answer image_prune(const ImageOptions& options) {
@@ -214,7 +219,7 @@ Answer image_prune(const ImageOptions& options) {
         say("there is no image to remove");
         return Outcome{Value::Array{}, status::image_columns};
     }
-    return remove_all(all, options.yes);
+    return remove_all(all, options);
 }
 
 void add_images(Parser leaf, ImageOptions& options, const std::string& description) {
