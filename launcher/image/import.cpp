@@ -150,7 +150,9 @@ class Workshop {
             fmt::format("{}/.import/{}.{}", fs::path(request.root).parent_path().string(),
                         entry_stem(request.digest), request.token);
         TRY(base::make_own_directory(path));
-        return Workshop(std::move(path));
+        Workshop workshop(std::move(path));
+        TRY(base::make_own_directory(workshop.temporary()));
+        return workshop;
     }
     Workshop(Workshop&& other) noexcept : path_(std::exchange(other.path_, {})) {}
     Workshop(const Workshop&) = delete;
@@ -165,6 +167,7 @@ class Workshop {
     [[nodiscard]] std::string copied() const { return path_ + "/copied"; }
     [[nodiscard]] std::string layout() const { return path_ + "/layout"; }
     [[nodiscard]] std::string root() const { return path_ + "/root"; }
+    [[nodiscard]] std::string temporary() const { return path_ + "/temporary"; }
     [[nodiscard]] std::string packed() const { return path_ + "/packed.squashfs"; }
 
   private:
@@ -226,7 +229,7 @@ base::Result<void> copy_image(const ImportRequest& request, const Workshop& work
                 show({request.image, Stage::pulling, size_of_tree(workshop.copied()), total, {}});
         },
         watch.interrupted};
-    base::Arguments arguments{"skopeo", "copy", "--quiet"};
+    base::Arguments arguments{"skopeo", "copy", "--quiet", "--tmpdir", workshop.temporary()};
     for (const std::string& option : request.access.options())
         arguments.push_back(option == "--tls-verify=false" ? "--src-tls-verify=false" : option);
     arguments.push_back(request.source);
@@ -268,10 +271,11 @@ base::Result<void> pull(const ImportRequest& request, const Workshop& workshop, 
     TRY(check_space(workshop.path(), total, request.image));
     TRY(copy_image(request, workshop, total, watch, show));
     TRY(check_copied(request, workshop, manifest));
-    TRY(run_tool(request,
-                 {"skopeo", "copy", "--quiet", "--dest-compress-format", "gzip",
-                  "dir:" + workshop.copied(), fmt::format("oci:{}:image", workshop.layout())},
-                 watch));
+    TRY(run_tool(
+        request,
+        {"skopeo", "copy", "--quiet", "--tmpdir", workshop.temporary(), "--dest-compress-format",
+         "gzip", "dir:" + workshop.copied(), fmt::format("oci:{}:image", workshop.layout())},
+        watch));
     return base::remove_tree(workshop.copied(), watch.tick);
 }
 

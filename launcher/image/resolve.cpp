@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -10,13 +11,16 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/process.hpp"
 #include "base/record.hpp"
+#include "base/temporary_directory.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "image/cache.hpp"
@@ -79,13 +83,29 @@ std::string pinned_source(const Reference& reference, const std::string& digest)
     return "docker://" + pinned.registry_name();
 }
 
+// skopeo unpacks an archive into a temporary directory, which it leaves there if it is ended.
+base::Result<base::Completed> ask_file(base::Arguments arguments, const Watch& watch) {
+    // A signal that ends this program does so when the directory is gone.
+    const base::HeldSignals stop{SIGINT, SIGTERM, SIGHUP};
+    const auto directory = TRY(base::TemporaryDirectory::make(
+        base::variable("TMPDIR").value_or("/var/tmp"), "batchai-image-"));
+    const Watch until_then{watch.tick, [&] {
+                               pollfd arrived{stop.descriptor(), POLLIN, 0};
+                               return poll(&arrived, 1, 0) > 0 ||
+                                      (watch.interrupted && watch.interrupted());
+                           }};
+    arguments.insert(arguments.begin() + 2, {"--tmpdir", directory.path().string()});
+    return run({std::move(arguments), question_deadline}, until_then);
+}
+
 base::Result<std::string> ask(const std::string& what, const std::string& source,
                               const std::string& image, const Access& access, const Watch& watch) {
     base::Arguments arguments{"skopeo", "inspect", what};
     for (std::string& option : access.options())
         arguments.push_back(std::move(option));
     arguments.push_back(source);
-    auto done = run({std::move(arguments), question_deadline}, watch);
+    auto done = access.registry.empty() ? ask_file(std::move(arguments), watch)
+                                        : run({std::move(arguments), question_deadline}, watch);
     if (!done) {
         base::Error error = done.error();
         if (error.exit_code == base::ExitCode::timed_out && !access.registry.empty())

@@ -2,11 +2,14 @@
 // The pieces of an import, and whole imports with the real tools from a layout made here.
 #include "image/import.hpp"
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -164,6 +167,69 @@ TEST_F(Importing, WaitsForTheProcessThatHasTakenItsLease) {
     ASSERT_TRUE(ensured) << ensured.error().text();
     EXPECT_EQ(*ensured, Ensured::imported_by_another);
     EXPECT_TRUE(fs::exists(lock));
+}
+
+// An archive that skopeo cannot read to its end.
+class EndlessArchive {
+  public:
+    EndlessArchive(const std::string& path, std::string_view begin) {
+        fs::remove(path);
+        mkfifo(path.c_str(), 0600);
+        pipe_ = base::FileDescriptor(open(path.c_str(), O_RDWR | O_CLOEXEC));
+        EXPECT_TRUE(base::write_all(pipe_.get(), begin));
+    }
+
+  private:
+    base::FileDescriptor pipe_;
+};
+
+// Breaks when what skopeo has unpacked of an archive stays in a temporary directory.
+TEST_F(Importing, LeavesNothingOfAnArchiveWhenItIsInterrupted) {
+    const std::string archive = scratch / "archive.tar";
+    ASSERT_TRUE(tool({"skopeo", "copy", "--quiet", "oci:" + (scratch / "layout") + ":x",
+                      "oci-archive:" + archive + ":x"}));
+    const fs::path temporary = scratch / "temporary";
+    fs::create_directory(temporary);
+    setenv("TMPDIR", temporary.c_str(), 1);
+    const auto places = Places{scratch / "cache", "", 0};
+    const auto reference = parse("oci-archive:" + archive + ":x").value();
+    const auto found = resolve(reference, "x", places, Access{}, {});
+    ASSERT_TRUE(found) << found.error().text();
+    EXPECT_TRUE(fs::is_empty(temporary));
+
+    const std::string begins = base::read_file(archive).value().substr(0, 1536);
+    std::optional<EndlessArchive> endless;
+    const auto unpacks_below = [](const fs::path& directory) {
+        for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+            if (entry.path().filename() == "sha256") return true;
+        }
+        return false;
+    };
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto is_late = [&] { return std::chrono::steady_clock::now() > end; };
+    EnsureOptions options;
+    options.show = [&](const Progress& progress) {
+        if (progress.stage == Stage::pulling && !endless) endless.emplace(archive, begins);
+    };
+    bool seen = false;
+    options.watch.interrupted = [&] {
+        seen = seen || (endless && unpacks_below(scratch / "cache"));
+        return seen || is_late();
+    };
+    EXPECT_FALSE(ensure(found->frozen, Access{}, options));
+    EXPECT_TRUE(seen);
+    EXPECT_TRUE(nothing_is_left());
+
+    seen = false;
+    endless.emplace(archive, begins);
+    const Watch asking{{}, [&] {
+                           seen = seen || unpacks_below(temporary);
+                           return seen || is_late();
+                       }};
+    EXPECT_FALSE(resolve(reference, "x", places, Access{}, asking));
+    EXPECT_TRUE(seen);
+    EXPECT_TRUE(fs::is_empty(temporary));
+    unsetenv("TMPDIR");
 }
 
 // Breaks when layers reach umoci as they came: before 0.5 it reads no zstd.
