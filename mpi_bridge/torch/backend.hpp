@@ -118,6 +118,8 @@ class EngineBackend final : public c10d::Backend {
     std::string next_name(const Signature& signature, std::span<const std::string> taken);
     /// The shared memory in which to make an allreduce, or none.
     at::Tensor place_for(const std::string& name, const at::Tensor& flat);
+    /// The ranks of the job, in the order in which the engine numbers the members.
+    [[nodiscard]] std::vector<int> ranks_in_engine_order() const;
     void remember(const c10::intrusive_ptr<EngineWork>& work, std::vector<std::string> names);
 
     /// The Works that are not known to be done, for tests.
@@ -131,7 +133,7 @@ class EngineBackend final : public c10d::Backend {
     [[nodiscard]] std::vector<Part> engine_order(const std::vector<Part>& parts) const;
     /// What the engine has numbered, in the order of the members.
     [[nodiscard]] Tensors members_order(const Tensors& parts) const;
-    [[nodiscard]] int job_rank(std::int64_t member) const { return group_.members.at(member); }
+    [[nodiscard]] int job_rank(std::int64_t member) const;
     void require_one_each(const char* operation, std::size_t parts) const;
 
     WorkPtr allreduce_all(Tensors& tensors, const c10d::AllreduceOptions& opts);

@@ -7,6 +7,7 @@
 
 #include <ATen/Functions.h>
 
+#include "arguments.hpp"
 #include "backend.hpp"
 #include "sparse.hpp"
 
@@ -71,6 +72,15 @@ std::vector<Part> EngineBackend::engine_order(const std::vector<Part>& parts) co
     return ordered;
 }
 
+std::vector<int> EngineBackend::ranks_in_engine_order() const {
+    return engine_order(group_.members);
+}
+
+int EngineBackend::job_rank(std::int64_t member) const {
+    require_member(member, getSize());
+    return group_.members[member];
+}
+
 Tensors EngineBackend::members_order(const Tensors& parts) const {
     Tensors ordered(parts.size());
     for (std::size_t place = 0; place < parts.size(); ++place) {
@@ -105,7 +115,7 @@ EngineBackend::WorkPtr EngineBackend::allreduce_all(Tensors& tensors,
                                                     const c10d::AllreduceOptions& opts) {
     const auto waits = is_waited_for(opts);
     if (waits && tensors.size() == 1 && !is_xor(opts.reduceOp) &&
-        tensors.front().layout() == c10::kStrided && tensors.front().is_contiguous()) {
+        tensors.front().layout() == c10::kStrided && is_plain(tensors.front())) {
         const auto& tensor = tensors.front();
         const auto reduction = reduction_of(opts.reduceOp, tensor.scalar_type());
         const auto flat = reducible(tensor.detach(), reduction);
@@ -140,7 +150,7 @@ EngineBackend::WorkPtr EngineBackend::reduce(Tensors& tensors, const c10d::Reduc
         return pending.work();
     }
     const auto reduction = reduction_of(opts.reduceOp, tensor.scalar_type());
-    const auto source = is_root ? pending.in_place(tensor) : tensor.detach().contiguous();
+    const auto source = is_root ? pending.in_place(tensor) : plain(tensor);
     const auto flat = reducible(source, reduction);
     pending.submit({.kind = MPIB_REDUCE,
                     .send = flat,
@@ -166,7 +176,7 @@ EngineBackend::WorkPtr EngineBackend::reduce_scatter_tensor_coalesced(
         TORCH_CHECK_VALUE(source.numel() == output.numel() * getSize(),
                           "reduce_scatter: the input has ", source.numel(), " elements, not ",
                           getSize(), " times the output's ", output.numel());
-        const auto flat = source.detach().contiguous().view({-1});
+        const auto flat = plain(source).view({-1});
         if (!is_ascending_ || is_xor(opts.reduceOp)) {
             reduce_scatter_parts(pending, output, flat.chunk(getSize()), opts.reduceOp);
             continue;
@@ -185,6 +195,7 @@ EngineBackend::WorkPtr EngineBackend::reduce_scatter(Tensors& outputs, std::vect
     Pending pending(*this, outputs, is_waited_for(opts));
     for (std::size_t place = 0; place < std::min(outputs.size(), inputs.size()); ++place) {
         require_one_each("reduce_scatter", inputs[place].size());
+        require_place_for(outputs[place], inputs[place][group_.rank]);
         Tensors flat;
         for (const auto& part : inputs[place]) {
             flat.push_back(part.detach().reshape({-1}));
@@ -238,7 +249,7 @@ void EngineBackend::reduce_scatter_parts(Pending& pending, const at::Tensor& out
 
 /// Gathers all members' tensors, and combines them in the target if there is one.
 void EngineBackend::xor_all(Pending& pending, const at::Tensor& source, const at::Tensor& target) {
-    const auto flat = source.detach().contiguous().view({-1});
+    const auto flat = plain(source).view({-1});
     TORCH_CHECK_VALUE(!flat.is_floating_point() && !flat.is_complex(), "BXOR of ",
                       flat.scalar_type(), ": it is for integers and truth values");
     const auto size = getSize();
@@ -258,7 +269,7 @@ EngineBackend::WorkPtr EngineBackend::broadcast(Tensors& tensors,
                                                 const c10d::BroadcastOptions& opts) {
     const auto waits = is_waited_for(opts);
     const auto root = job_rank(opts.rootRank);
-    if (waits && tensors.size() == 1 && tensors.front().is_contiguous()) {
+    if (waits && tensors.size() == 1 && is_plain(tensors.front())) {
         const auto flat = as_bytes(tensors.front().detach());
         if (run_now({.kind = MPIB_BROADCAST, .send = flat, .recv = flat, .root = root})) {
             return work_that_is_done();
@@ -288,7 +299,8 @@ EngineBackend::WorkPtr EngineBackend::allgather_into_tensor_coalesced(
         TORCH_CHECK_VALUE(output.numel() == source.numel() * getSize(),
                           "all_gather: the output has ", output.numel(), " elements, not ",
                           getSize(), " times the input's ", source.numel());
-        const auto send = as_bytes(source.detach().contiguous());
+        require_one_type("all_gather", source, {output});
+        const auto send = as_bytes(plain(source));
         if (is_ascending_) {
             const auto recv = as_bytes(pending.target(output));
             pending.submit({.kind = MPIB_ALLGATHER, .send = send, .recv = recv});
@@ -310,11 +322,12 @@ EngineBackend::WorkPtr EngineBackend::allgather(std::vector<Tensors>& outputs, T
     for (std::size_t place = 0; place < std::min(outputs.size(), inputs.size()); ++place) {
         const auto& source = inputs[place];
         require_one_each("all_gather", outputs[place].size());
+        require_one_type("all_gather", source, outputs[place]);
         const auto whole = whole_of(outputs[place], source);
-        pending.submit({.kind = MPIB_ALLGATHER,
-                        .send = as_bytes(source.detach().contiguous()),
-                        .recv = as_bytes(whole)});
+        const auto submitted = pending.submit(
+            {.kind = MPIB_ALLGATHER, .send = as_bytes(plain(source)), .recv = as_bytes(whole)});
         const auto ordered = engine_order(outputs[place]);
+        pending.expect("all_gather", submitted, bytes_of(ordered));
         const auto pieces = split_like(whole, ordered);
         for (std::size_t part = 0; part < ordered.size(); ++part) {
             pending.copy_when_done(pieces[part], ordered[part]);
@@ -339,22 +352,25 @@ EngineBackend::WorkPtr EngineBackend::allgather_coalesced(std::vector<Tensors>& 
 EngineBackend::WorkPtr EngineBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
                                              const c10d::GatherOptions& opts) {
     const auto& source = inputs.at(0);
+    require_member(opts.rootRank, getSize());
     const auto is_root = opts.rootRank == group_.rank;
     const auto parts = outputs.empty() ? Tensors() : outputs.front();
     if (is_root) {
         require_one_each("gather", parts.size());
+        require_one_type("gather", source, parts);
     }
     Pending pending(*this, parts, is_waited_for(opts));
-    const auto send = as_bytes(source.detach().contiguous());
+    const auto send = as_bytes(plain(source));
     std::vector<std::int64_t> splits(group_.members.size(), 0);
     splits.at(opts.rootRank) = send.numel();
     const auto whole = whole_of(is_root ? parts : Tensors(), source);
-    pending.submit({.kind = MPIB_ALLTOALL,
-                    .send = send,
-                    .recv = as_bytes(whole),
-                    .splits = engine_order(splits)});
+    const auto submitted = pending.submit({.kind = MPIB_ALLTOALL,
+                                           .send = send,
+                                           .recv = as_bytes(whole),
+                                           .splits = engine_order(splits)});
     if (is_root) {
         const auto ordered = engine_order(parts);
+        pending.expect("gather", submitted, bytes_of(ordered));
         const auto pieces = split_like(whole, ordered);
         for (std::size_t part = 0; part < ordered.size(); ++part) {
             pending.copy_when_done(pieces[part], ordered[part]);
@@ -366,23 +382,28 @@ EngineBackend::WorkPtr EngineBackend::gather(std::vector<Tensors>& outputs, Tens
 EngineBackend::WorkPtr EngineBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                                               const c10d::ScatterOptions& opts) {
     const auto& output = outputs.at(0);
+    require_member(opts.rootRank, getSize());
     std::vector<std::int64_t> splits(group_.members.size(), 0);
     auto send = at::empty({0}, output.options().dtype(at::kByte));
     if (opts.rootRank == group_.rank) {
         const auto parts = inputs.empty() ? Tensors() : inputs.front();
         require_one_each("scatter", parts.size());
+        require_one_type("scatter", output, parts);
         Tensors pieces;
         splits.clear();
         for (const auto& part : engine_order(parts)) {
-            pieces.push_back(as_bytes(part.detach().contiguous()));
+            pieces.push_back(as_bytes(plain(part)));
             splits.push_back(pieces.back().numel());
         }
         send = at::cat(pieces);
     }
     Pending pending(*this, outputs, is_waited_for(opts));
     const auto recv = as_bytes(pending.target(output));
-    pending.submit(
+    const auto submitted = pending.submit(
         {.kind = MPIB_ALLTOALL, .send = send, .recv = recv, .splits = std::move(splits)});
+    std::vector<std::int64_t> expected(group_.members.size(), 0);
+    expected[opts.rootRank] = static_cast<std::int64_t>(output.nbytes());
+    pending.expect("scatter", submitted, engine_order(expected));
     return pending.work();
 }
 
@@ -390,28 +411,17 @@ EngineBackend::WorkPtr EngineBackend::alltoall_base(at::Tensor& output, at::Tens
                                                     std::vector<int64_t>& output_rows,
                                                     std::vector<int64_t>& input_rows,
                                                     const c10d::AllToAllOptions& opts) {
-    const auto size = getSize();
-    TORCH_CHECK_VALUE(!input_rows.empty() || input.size(0) % size == 0,
-                      "all_to_all: ", input.size(0), " rows cannot be shared among ", size,
-                      " ranks");
-    TORCH_CHECK_VALUE(!output_rows.empty() || output.size(0) % size == 0,
-                      "all_to_all: ", output.size(0), " rows cannot come from ", size, " ranks");
-    const auto equal = [&](const at::Tensor& tensor) {
-        return std::vector<std::int64_t>(size, tensor.size(0) / size);
-    };
-    const auto rows_in = input_rows.empty() ? equal(input) : input_rows;
-    const auto rows_out = output_rows.empty() ? equal(output) : output_rows;
+    const auto rows_in = rows_for_each("all_to_all", input_rows, input, getSize());
+    const auto rows_out = rows_for_each("all_to_all", output_rows, output, getSize());
+    require_one_type("all_to_all", input, {output});
     if (is_ascending_) {
-        const auto send = as_bytes(input.detach().contiguous());
-        const auto row_bytes = input.size(0) == 0 ? 0 : send.numel() / input.size(0);
-        std::vector<std::int64_t> splits;
-        for (const auto count : rows_in) {
-            splits.push_back(count * row_bytes);
-        }
         Pending pending(*this, {output}, is_waited_for(opts));
         const auto recv = as_bytes(pending.target(output));
-        pending.submit(
-            {.kind = MPIB_ALLTOALL, .send = send, .recv = recv, .splits = std::move(splits)});
+        const auto submitted = pending.submit({.kind = MPIB_ALLTOALL,
+                                               .send = as_bytes(plain(input)),
+                                               .recv = recv,
+                                               .splits = bytes_of_rows(rows_in, input)});
+        pending.expect("all_to_all", submitted, bytes_of_rows(rows_out, output));
         return pending.work();
     }
     auto outputs = output.split_with_sizes(rows_out);
@@ -423,19 +433,22 @@ EngineBackend::WorkPtr EngineBackend::alltoall(Tensors& outputs, Tensors& inputs
                                                const c10d::AllToAllOptions& opts) {
     require_one_each("all_to_all", inputs.size());
     require_one_each("all_to_all", outputs.size());
+    require_one_type("all_to_all", inputs.front(), inputs);
+    require_one_type("all_to_all", inputs.front(), outputs);
     Pending pending(*this, outputs, is_waited_for(opts));
     const auto ordered = engine_order(outputs);
     const auto whole = whole_of(ordered, inputs.front());
     Tensors pieces;
     std::vector<std::int64_t> splits;
     for (const auto& part : engine_order(inputs)) {
-        pieces.push_back(as_bytes(part.detach().contiguous()));
+        pieces.push_back(as_bytes(plain(part)));
         splits.push_back(pieces.back().numel());
     }
-    pending.submit({.kind = MPIB_ALLTOALL,
-                    .send = at::cat(pieces),
-                    .recv = as_bytes(whole),
-                    .splits = std::move(splits)});
+    const auto submitted = pending.submit({.kind = MPIB_ALLTOALL,
+                                           .send = at::cat(pieces),
+                                           .recv = as_bytes(whole),
+                                           .splits = std::move(splits)});
+    pending.expect("all_to_all", submitted, bytes_of(ordered));
     const auto received = split_like(whole, ordered);
     for (std::size_t part = 0; part < ordered.size(); ++part) {
         pending.copy_when_done(received[part], ordered[part]);

@@ -12,6 +12,7 @@
 //   reductions  torch's reductions and element types in the engine's terms
 //   staging     shared memory in place of large tensors of the host
 //   streams     the order of CUDA streams, through torch's own interface
+//   arguments   what the arguments of an operation must be
 //   pending     the operations of one call, and what is to be done with their results
 //   backend     c10d::Backend: a group, the order of its operations, and its end
 //   collectives its functions, one for each collective

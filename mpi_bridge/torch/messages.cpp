@@ -9,6 +9,7 @@
 
 #include <ATen/Functions.h>
 
+#include "arguments.hpp"
 #include "backend.hpp"
 #include "streams.hpp"
 
@@ -19,8 +20,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// Whether the host finds the tensor's elements one after the other at its address.
-bool is_plain(const at::Tensor& tensor) {
-    return tensor.is_cpu() && tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
+bool is_in_host_memory(const at::Tensor& tensor) {
+    return tensor.is_cpu() && is_plain(tensor);
 }
 
 /// A limit of several waits; none: without a limit.
@@ -65,12 +66,13 @@ bool is_done(InFlight& message, const Deadline& deadline) {
 }  // namespace
 
 EngineBackend::WorkPtr EngineBackend::send(Tensors& tensors, int to, int tag) {
+    require_tag(tag);
     // The program may give its tensor other memory (`tensor.data = ...`) while the message is under
     // way. What detach() returns keeps the memory that it has now.
     auto tensor = tensors.at(0).detach();
-    if (!is_plain(tensor)) {
+    if (!is_in_host_memory(tensor)) {
         // Device memory goes through the host. cpu() waits for what the current stream holds.
-        tensor = tensor.resolve_conj().resolve_neg().contiguous().cpu();
+        tensor = plain(tensor).cpu();
     }
     return message(InFlight::send(std::move(tensor), job_rank(to), channel(), tag), tensors, {},
                    nullptr);
@@ -91,8 +93,9 @@ EngineBackend::WorkPtr EngineBackend::recvAnysource(Tensors& tensors, int tag) {
 
 EngineBackend::WorkPtr EngineBackend::receive(Tensors& tensors, int from_rank, int tag,
                                               std::function<int(const InFlight&)> source) {
+    require_tag(tag);
     const auto tensor = tensors.at(0).detach();
-    if (is_plain(tensor)) {
+    if (is_in_host_memory(tensor)) {
         return message(InFlight::receive(tensor, from_rank, channel(), tag), tensors, {},
                        std::move(source));
     }

@@ -6,6 +6,7 @@
 
 #include <ATen/Functions.h>
 
+#include "arguments.hpp"
 #include "backend.hpp"
 #include "streams.hpp"
 
@@ -101,15 +102,16 @@ Pending::Pending(EngineBackend& group, std::vector<at::Tensor> result, bool is_w
 }
 
 at::Tensor Pending::in_place(const at::Tensor& tensor) {
-    auto contiguous = tensor.detach().contiguous();
-    if (contiguous.data_ptr() != tensor.data_ptr()) {
-        copy_when_done(contiguous, tensor);
+    if (is_plain(tensor)) {
+        return tensor.detach();
     }
-    return contiguous;
+    auto copied = plain(tensor);
+    copy_when_done(copied, tensor);
+    return copied;
 }
 
 at::Tensor Pending::target(const at::Tensor& tensor) {
-    if (tensor.is_contiguous()) {
+    if (is_plain(tensor)) {
         return tensor.detach();
     }
     auto made = at::empty(tensor.sizes(), tensor.options());
@@ -125,6 +127,14 @@ void Pending::copy_when_done(at::Tensor source, const at::Tensor& target) {
 
 void Pending::when_done(std::function<void(const std::vector<InFlight>&)> action) {
     parts_.finish.push_back(std::move(action));
+}
+
+void Pending::expect(const char* operation, std::size_t submitted,
+                     std::vector<std::int64_t> sizes) {
+    parts_.finish.insert(
+        parts_.finish.begin(),
+        [operation, submitted, sizes = std::move(sizes), ranks = group_.ranks_in_engine_order()](
+            const auto& all) { require_received(operation, all[submitted], sizes, ranks); });
 }
 
 void Pending::note_stream(const at::Tensor& tensor) {
@@ -150,9 +160,6 @@ std::size_t Pending::submit(Operation operation) {
         }
     }
     // What is refused has used up its name, as in Python.
-    const auto members = static_cast<std::size_t>(group_.getSize());
-    TORCH_CHECK_VALUE(operation.splits.empty() || operation.splits.size() == members,
-                      operation.splits.size(), " splits for ", members, " ranks");
     const Description description(operation, name, group_.process_set(), is_waited_for_);
     std::vector<at::Tensor> memory{operation.send};
     if (operation.recv.defined()) {

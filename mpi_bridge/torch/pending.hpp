@@ -65,6 +65,10 @@ class Pending {
     /// Hands an operation to the engine; returns its place among those of this call.
     std::size_t submit(Operation operation);
 
+    /// Fails before any copy unless so many bytes come from the members, in the engine's order, in
+    /// the submitted operation at this place. It is for allgather and alltoall.
+    void expect(const char* operation, std::size_t submitted, std::vector<std::int64_t> sizes);
+
     /// Limits the wait, in seconds.
     void set_limit(double seconds) { parts_.limit = seconds; }
 

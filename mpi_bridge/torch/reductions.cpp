@@ -77,6 +77,14 @@ Reduction reduction_of(const c10d::ReduceOp& op, c10::ScalarType type) {
     }
 }
 
+bool is_plain(const at::Tensor& tensor) {
+    return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
+}
+
+at::Tensor plain(const at::Tensor& tensor) {
+    return tensor.detach().resolve_conj().resolve_neg().contiguous();
+}
+
 at::Tensor reducible(const at::Tensor& tensor, const Reduction& reduction) {
     auto flat = tensor.view({-1});
     if (flat.is_complex()) {

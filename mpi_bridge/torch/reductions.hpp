@@ -29,6 +29,12 @@ at::Tensor xor_of(const std::vector<at::Tensor>& parts);
 /// The engine's reduction for torch's; throws NotImplementedError.
 Reduction reduction_of(const c10d::ReduceOp& op, c10::ScalarType type);
 
+/// Whether the tensor's values lie one after the other in its memory.
+bool is_plain(const at::Tensor& tensor);
+
+/// A tensor with the same values of which that is so; itself, if it is.
+at::Tensor plain(const at::Tensor& tensor);
+
 /// A contiguous tensor's elements as a flat one, of a type that the engine can reduce.
 at::Tensor reducible(const at::Tensor& tensor, const Reduction& reduction);
 

@@ -19,11 +19,21 @@ from torch._C import _distributed_c10d as c10d
 from .. import engine
 from ..engine import Kind
 from . import sparse
+from .arguments import (
+    bytes_of_rows,
+    require_member,
+    require_one_each,
+    require_one_type,
+    require_place_for,
+    rows_for_each,
+)
 from .naming import Naming
 from .pending import (
     Pending,
     as_bytes,
+    is_plain,
     is_waited_for,
+    plain,
     signature_of,
     split_like,
     whole_of,
@@ -89,6 +99,10 @@ class Operations:
         placed = dict(zip(self._in_engine_order, parts))
         return [placed[member] for member in range(len(placed))]
 
+    def _job_rank(self, member: int) -> int:
+        require_member(member, self.size())
+        return self._members[member]
+
     # Reductions.
 
     def allreduce(self, tensors: list[torch.Tensor], opts: Any = _ALLREDUCE) -> dist.Work:
@@ -124,7 +138,7 @@ class Operations:
             self._xor_all(pending, tensor, tensor if is_root else None)
             return pending.work()
         reduction = reduction_of(opts.reduceOp, tensor.dtype)
-        source = pending.in_place(tensor) if is_root else tensor.detach().contiguous()
+        source = pending.in_place(tensor) if is_root else plain(tensor)
         flat = reducible(source, reduction)
         pending.submit(
             Kind.REDUCE,
@@ -132,7 +146,7 @@ class Operations:
             flat if is_root else None,
             op=reduction.op,
             prescale=reduction.prescale,
-            root=self._members[opts.rootRank],
+            root=self._job_rank(opts.rootRank),
         )
         return pending.work()
 
@@ -156,7 +170,7 @@ class Operations:
                     f"reduce_scatter: the input has {source.numel()} elements, not "
                     f"{self.size()} times the output's {output.numel()}"
                 )
-            flat = source.detach().contiguous().view(-1)
+            flat = plain(source).view(-1)
             if not self._is_ascending or is_xor(opts.reduceOp):
                 parts = list(flat.chunk(self.size()))
                 self._reduce_scatter(pending, output, parts, opts.reduceOp)
@@ -180,7 +194,8 @@ class Operations:
         """Reduce lists with a tensor for each rank, and leave each rank its own."""
         pending = Pending(self, outputs, opts)
         for output, parts in zip(outputs, inputs):
-            self._require_one_each("reduce_scatter", parts)
+            require_one_each("reduce_scatter", parts, self.size())
+            require_place_for(output, parts[self._group_rank])
             flat = [part.detach().reshape(-1) for part in parts]
             self._reduce_scatter(pending, output, flat, opts.reduceOp)
         return pending.work()
@@ -214,7 +229,7 @@ class Operations:
 
     def _xor_all(self, pending: Pending, source: torch.Tensor, target: torch.Tensor | None) -> None:
         """Gather all members' tensors, and combine them in the target if there is one."""
-        flat = source.detach().contiguous().view(-1)
+        flat = plain(source).view(-1)
         if flat.is_floating_point() or flat.is_complex():
             raise ValueError(f"BXOR of {flat.dtype}: it is for integers and truth values")
         whole = torch.empty(flat.numel() * self.size(), dtype=flat.dtype, device=flat.device)
@@ -231,7 +246,7 @@ class Operations:
         pending = Pending(self, tensors, opts)
         for tensor in tensors:
             flat = as_bytes(pending.in_place(tensor))
-            pending.submit(Kind.BROADCAST, flat, flat, root=self._members[opts.rootRank])
+            pending.submit(Kind.BROADCAST, flat, flat, root=self._job_rank(opts.rootRank))
         return pending.work()
 
     def all_gather_single(
@@ -251,7 +266,8 @@ class Operations:
                     f"all_gather: the output has {output.numel()} elements, not "
                     f"{self.size()} times the input's {source.numel()}"
                 )
-            send = as_bytes(source.detach().contiguous())
+            require_one_type("all_gather", source, [output])
+            send = as_bytes(plain(source))
             if self._is_ascending:
                 pending.submit(Kind.ALLGATHER, send, as_bytes(pending.target(output)))
                 continue
@@ -274,10 +290,12 @@ class Operations:
         """Give every rank a list of all ranks' tensors, whose shapes may differ."""
         pending = Pending(self, [tensor for parts in outputs for tensor in parts], opts)
         for parts, source in zip(outputs, inputs):
-            self._require_one_each("all_gather", parts)
+            require_one_each("all_gather", parts, self.size())
+            require_one_type("all_gather", source, parts)
             whole = whole_of(parts, source)
-            pending.submit(Kind.ALLGATHER, as_bytes(source.detach().contiguous()), as_bytes(whole))
+            handle = pending.submit(Kind.ALLGATHER, as_bytes(plain(source)), as_bytes(whole))
             ordered = self._engine_order(parts)
+            pending.expect("all_gather", handle, [part.nbytes for part in ordered])
             for piece, part in zip(split_like(whole, ordered), ordered):
                 pending.copy_when_done(piece, part)
         return pending.work()
@@ -289,7 +307,7 @@ class Operations:
         opts: Any = _ALLGATHER,
     ) -> dist.Work:
         """Give every rank a list of all ranks' lists of tensors."""
-        self._require_one_each("all_gather_coalesced", outputs)
+        require_one_each("all_gather_coalesced", outputs, self.size())
         return self.allgather([list(each) for each in zip(*outputs)], inputs, opts)
 
     def gather(
@@ -301,18 +319,21 @@ class Operations:
         """Give the root a list of all ranks' tensors."""
         (source,) = inputs
         parts = outputs[0] if outputs else []
+        require_member(opts.rootRank, self.size())
         is_root = opts.rootRank == self._group_rank
         if is_root:
-            self._require_one_each("gather", parts)
+            require_one_each("gather", parts, self.size())
+            require_one_type("gather", source, parts)
         pending = Pending(self, parts, opts)
-        send = as_bytes(source.detach().contiguous())
+        send = as_bytes(plain(source))
         splits = [0] * self.size()
         splits[opts.rootRank] = send.numel()
         splits = self._engine_order(splits)
         whole = whole_of(parts if is_root else [], source)
-        pending.submit(Kind.ALLTOALL, send, as_bytes(whole), splits=splits)
+        handle = pending.submit(Kind.ALLTOALL, send, as_bytes(whole), splits=splits)
         if is_root:
             ordered = self._engine_order(parts)
+            pending.expect("gather", handle, [part.nbytes for part in ordered])
             for piece, part in zip(split_like(whole, ordered), ordered):
                 pending.copy_when_done(piece, part)
         return pending.work()
@@ -326,15 +347,21 @@ class Operations:
         """Give each rank its tensor of the root's list."""
         (output,) = outputs
         parts = inputs[0] if inputs else []
+        require_member(opts.rootRank, self.size())
         splits = [0] * self.size()
         if opts.rootRank == self._group_rank:
-            self._require_one_each("scatter", parts)
+            require_one_each("scatter", parts, self.size())
+            require_one_type("scatter", output, parts)
             parts = self._engine_order(parts)
             splits = [part.numel() * part.element_size() for part in parts]
         pending = Pending(self, outputs, opts)
         nothing = torch.empty(0, dtype=torch.uint8, device=output.device)
-        send = torch.cat([as_bytes(part.detach().contiguous()) for part in parts] or [nothing])
-        pending.submit(Kind.ALLTOALL, send, as_bytes(pending.target(output)), splits=splits)
+        send = torch.cat([as_bytes(plain(part)) for part in parts] or [nothing])
+        target = as_bytes(pending.target(output))
+        handle = pending.submit(Kind.ALLTOALL, send, target, splits=splits)
+        expected = [0] * self.size()
+        expected[opts.rootRank] = output.nbytes
+        pending.expect("scatter", handle, self._engine_order(expected))
         return pending.work()
 
     def all_to_all_single(
@@ -346,26 +373,18 @@ class Operations:
         opts: Any = _ALLTOALL,
     ) -> dist.Work:
         """Send each rank its rows of `input`, an equal number if no sizes are given."""
-        if not input_split_sizes and input.shape[0] % self.size():
-            raise ValueError(
-                f"all_to_all: {input.shape[0]} rows cannot be shared among {self.size()} ranks"
-            )
-        if not output_split_sizes and output.shape[0] % self.size():
-            raise ValueError(
-                f"all_to_all: {output.shape[0]} rows cannot come from {self.size()} ranks"
-            )
-        rows_in = list(input_split_sizes or [input.shape[0] // self.size()] * self.size())
-        rows_out = list(output_split_sizes or [output.shape[0] // self.size()] * self.size())
+        rows_in = rows_for_each("all_to_all", input_split_sizes, input, self.size())
+        rows_out = rows_for_each("all_to_all", output_split_sizes, output, self.size())
+        require_one_type("all_to_all", input, [output])
         if self._is_ascending:
-            send = as_bytes(input.detach().contiguous())
-            row_bytes = send.numel() // input.shape[0] if input.shape[0] else 0
             pending = Pending(self, [output], opts)
-            pending.submit(
+            handle = pending.submit(
                 Kind.ALLTOALL,
-                send,
+                as_bytes(plain(input)),
                 as_bytes(pending.target(output)),
-                splits=[count * row_bytes for count in rows_in],
+                splits=bytes_of_rows(rows_in, input),
             )
+            pending.expect("all_to_all", handle, bytes_of_rows(rows_out, output))
             return pending.work()
         return self.alltoall(
             list(output.split(rows_out)), list(input.split(rows_in)), opts, [output]
@@ -379,18 +398,20 @@ class Operations:
         result: list[torch.Tensor] | None = None,
     ) -> dist.Work:
         """Send each rank one of `inputs`."""
-        self._require_one_each("all_to_all", inputs)
-        self._require_one_each("all_to_all", outputs)
+        require_one_each("all_to_all", inputs, self.size())
+        require_one_each("all_to_all", outputs, self.size())
+        require_one_type("all_to_all", inputs[0], inputs, outputs)
         pending = Pending(self, result or outputs, opts)
         inputs, outputs = self._engine_order(inputs), self._engine_order(outputs)
         whole = whole_of(outputs, inputs[0])
-        pieces = [as_bytes(part.detach().contiguous()) for part in inputs]
-        pending.submit(
+        pieces = [as_bytes(plain(part)) for part in inputs]
+        handle = pending.submit(
             Kind.ALLTOALL,
             torch.cat(pieces),
             as_bytes(whole),
             splits=[piece.numel() for piece in pieces],
         )
+        pending.expect("all_to_all", handle, [output.nbytes for output in outputs])
         for piece, output in zip(split_like(whole, outputs), outputs):
             pending.copy_when_done(piece, output)
         return pending.work()
@@ -410,10 +431,6 @@ class Operations:
     _reduce_scatter_base = reduce_scatter_single
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
     alltoall_base = all_to_all_single
-
-    def _require_one_each(self, operation: str, parts: Sequence[torch.Tensor]) -> None:
-        if len(parts) != self.size():
-            raise ValueError(f"{operation}: {len(parts)} tensors for {self.size()} ranks")
 
     def _next_name(self, signature: Hashable, taken: Sequence[str] = ()) -> str:
         """Return a name that is not among those `taken` by operations of the same call."""
@@ -443,7 +460,7 @@ class Operations:
             is_waited_for(opts)
             and tensor.is_cpu
             and tensor.layout is torch.strided
-            and tensor.is_contiguous()
+            and is_plain(tensor)
             and self._limit is None
             and self._coalesced is None
         )

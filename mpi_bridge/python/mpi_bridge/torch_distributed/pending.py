@@ -14,6 +14,7 @@ import torch
 
 from .. import engine, torch_streams
 from ..engine import Handle, Kind
+from .arguments import require_received
 from .work import EngineWork
 
 if TYPE_CHECKING:
@@ -48,14 +49,15 @@ class Pending:
 
     def in_place(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return contiguous memory with the tensor's values, which receives the result."""
-        contiguous = tensor.detach().contiguous()
-        if contiguous.data_ptr() != tensor.data_ptr():
-            self.copy_when_done(contiguous, tensor)
-        return contiguous
+        if is_plain(tensor):
+            return tensor.detach()
+        copied = plain(tensor)
+        self.copy_when_done(copied, tensor)
+        return copied
 
     def target(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return contiguous memory that receives the tensor's new values."""
-        if tensor.is_contiguous():
+        if is_plain(tensor):
             return tensor.detach()
         made = torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
         self.copy_when_done(made, tensor)
@@ -69,6 +71,16 @@ class Pending:
     def when_done(self, action: Callable[[], Any]) -> None:
         """Call this when the operations have succeeded, after what was asked for before."""
         self._finish.append(action)
+
+    def expect(self, operation: str, handle: Handle, sizes: Sequence[int]) -> None:
+        """Fail before any copy unless so many bytes come from the members, in the engine's order.
+
+        It is for allgather and alltoall.
+        """
+        ranks = self._group._engine_order(self._group._members)
+        self._finish.insert(
+            0, lambda: require_received(operation, handle.wait().received_rows, sizes, ranks)
+        )
 
     def submit(self, kind: Kind, send: Any, recv: Any = None, **options: Any) -> Handle:
         """Hand an operation to the engine; its handle is released with the Work."""
@@ -119,6 +131,16 @@ class Pending:
         with torch.no_grad():
             for action in self._finish:
                 action()
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Tell whether the tensor's values lie one after the other in its memory."""
+    return tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
+
+
+def plain(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor with the same values of which that is so; itself, if it is."""
+    return tensor.detach().resolve_conj().resolve_neg().contiguous()
 
 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:

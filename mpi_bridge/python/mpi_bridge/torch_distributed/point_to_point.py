@@ -17,7 +17,9 @@ import torch.distributed as dist
 
 from .. import messages, torch_streams
 from ..errors import CollectiveTimeoutError
+from .arguments import require_tag
 from .operations import Operations
+from .pending import is_plain, plain
 from .work import EngineWork, WorkOfSeveral
 
 Finish = Callable[[], None]
@@ -38,16 +40,17 @@ class PointToPoint(Operations):
 
     def send(self, tensors: list[torch.Tensor], dst: int, tag: int = 0) -> dist.Work:
         """Send a tensor to a member; done when the member receives it."""
+        require_tag(tag)
         (tensor,) = tensors
-        if not _is_plain(tensor):
+        if not _is_in_host_memory(tensor):
             # Device memory goes through the host. cpu() waits for what the current stream holds.
-            tensor = tensor.detach().resolve_conj().resolve_neg().contiguous().cpu()
-        to = self._members[dst]
+            tensor = plain(tensor).cpu()
+        to = self._job_rank(dst)
         return self._work(messages.send_tensor(tensor, to, self._channel_bytes, tag), tensors)
 
     def recv(self, tensors: list[torch.Tensor], src: int, tag: int = 0) -> dist.Work:
         """Receive a tensor of the same number of bytes from a member."""
-        message, finish = self._receive(tensors, self._members[src], tag)
+        message, finish = self._receive(tensors, self._job_rank(src), tag)
         return self._work(message, tensors, finish, lambda: src)
 
     def recv_anysource(self, tensors: list[torch.Tensor], tag: int = 0) -> dist.Work:
@@ -59,8 +62,9 @@ class PointToPoint(Operations):
     def _receive(
         self, tensors: list[torch.Tensor], source: int, tag: int
     ) -> tuple[messages.Message, Finish | None]:
+        require_tag(tag)
         (tensor,) = tensors
-        if _is_plain(tensor):
+        if _is_in_host_memory(tensor):
             return messages.receive_tensor(tensor, source, self._channel_bytes, tag), None
         landed = torch.empty(tensor.shape, dtype=tensor.dtype)
         place = tensor.detach()
@@ -167,9 +171,9 @@ class PointToPoint(Operations):
         )
 
 
-def _is_plain(tensor: torch.Tensor) -> bool:
+def _is_in_host_memory(tensor: torch.Tensor) -> bool:
     """Tell whether the host finds the tensor's elements one after the other at its address."""
-    return tensor.is_cpu and tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
+    return tensor.is_cpu and is_plain(tensor)
 
 
 def _is_done(message: messages.Message, deadline: float | None) -> bool:

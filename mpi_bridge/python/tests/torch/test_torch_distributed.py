@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("torch")
 
 # torch_groups.py ends the default group, so it comes last.
-OPERATIONS = ("torch_points.py", "torch_ddp.py", "torch_groups.py")
-ALL = ("torch_points.py", "torch_parallel.py", "torch_ddp.py", "torch_groups.py")
+OPERATIONS = ("torch_points.py", "torch_arguments.py", "torch_ddp.py", "torch_groups.py")
+ALL = ("torch_points.py", "torch_parallel.py", *OPERATIONS[1:])
 DDP = ("torch_ddp.py",)
 COMPILED = ("torch_compiled.py",)
 REPLICAS = ("torch_ddp_replicas.py",)
