@@ -2,6 +2,7 @@
 //
 // What each collective of torch is in operations of the engine.
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 #include <utility>
 
@@ -184,7 +185,7 @@ EngineBackend::WorkPtr EngineBackend::reduce_scatter_tensor_coalesced(
         const auto reduction = reduction_of(opts.reduceOp, source.scalar_type());
         pending.submit({.kind = MPIB_REDUCE_SCATTER,
                         .send = reducible(flat, reduction),
-                        .recv = reducible(pending.target(output), reduction),
+                        .recv = reducible(pending.target(output, flat), reduction),
                         .reduction = reduction});
     }
     return pending.work();
@@ -302,7 +303,10 @@ EngineBackend::WorkPtr EngineBackend::allgather_into_tensor_coalesced(
         require_one_type("all_gather", source, {output});
         const auto send = as_bytes(plain(source));
         if (is_ascending_) {
-            const auto recv = as_bytes(pending.target(output));
+            const auto* const first = static_cast<const std::byte*>(output.data_ptr());
+            const auto is_in_place = send.data_ptr() == first + group_.rank * send.nbytes();
+            const auto target = pending.target(output, is_in_place ? at::Tensor() : send);
+            const auto recv = as_bytes(target);
             pending.submit({.kind = MPIB_ALLGATHER, .send = send, .recv = recv});
             continue;
         }
@@ -416,9 +420,10 @@ EngineBackend::WorkPtr EngineBackend::alltoall_base(at::Tensor& output, at::Tens
     require_one_type("all_to_all", input, {output});
     if (is_ascending_) {
         Pending pending(*this, {output}, is_waited_for(opts));
-        const auto recv = as_bytes(pending.target(output));
+        const auto send = as_bytes(plain(input));
+        const auto recv = as_bytes(pending.target(output, send));
         const auto submitted = pending.submit({.kind = MPIB_ALLTOALL,
-                                               .send = as_bytes(plain(input)),
+                                               .send = send,
                                                .recv = recv,
                                                .splits = bytes_of_rows(rows_in, input)});
         pending.expect("all_to_all", submitted, bytes_of_rows(rows_out, output));

@@ -2,6 +2,8 @@
 #include "pending.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <functional>
 #include <utility>
 
 #include <ATen/Functions.h>
@@ -26,6 +28,14 @@ void require_alike(const Operation& operation) {
     const auto is_in_place = operation.kind == MPIB_ALLREDUCE || operation.kind == MPIB_BROADCAST;
     TORCH_CHECK_VALUE(!is_in_place || send.nbytes() == recv.nbytes(), "the input has ",
                       send.nbytes(), " bytes, the output ", recv.nbytes());
+}
+
+/// Whether two plain tensors share memory.
+bool overlap(const at::Tensor& first, const at::Tensor& second) {
+    const auto* const one = static_cast<const std::byte*>(first.data_ptr());
+    const auto* const other = static_cast<const std::byte*>(second.data_ptr());
+    const std::less<const std::byte*> before;
+    return before(one, other + second.nbytes()) && before(other, one + first.nbytes());
 }
 
 bool divides_rows(mpib_kind kind) {
@@ -110,8 +120,8 @@ at::Tensor Pending::in_place(const at::Tensor& tensor) {
     return copied;
 }
 
-at::Tensor Pending::target(const at::Tensor& tensor) {
-    if (is_plain(tensor)) {
+at::Tensor Pending::target(const at::Tensor& tensor, const at::Tensor& send) {
+    if (is_plain(tensor) && !(send.defined() && overlap(tensor, send))) {
         return tensor.detach();
     }
     auto made = at::empty(tensor.sizes(), tensor.options());

@@ -53,8 +53,8 @@ class Pending {
     /// Contiguous memory with the tensor's values, which receives the result.
     at::Tensor in_place(const at::Tensor& tensor);
 
-    /// Contiguous memory that receives the tensor's new values.
-    at::Tensor target(const at::Tensor& tensor);
+    /// Contiguous memory that receives the tensor's new values, apart from `send`.
+    at::Tensor target(const at::Tensor& tensor, const at::Tensor& send = {});
 
     /// Copies when the operations are done, after the copies that were asked for before.
     void copy_when_done(at::Tensor source, const at::Tensor& target);

@@ -179,7 +179,7 @@ class Operations:
             pending.submit(
                 Kind.REDUCE_SCATTER,
                 reducible(flat, reduction),
-                reducible(pending.target(output), reduction),
+                reducible(pending.target(output, flat), reduction),
                 op=reduction.op,
                 prescale=reduction.prescale,
             )
@@ -269,7 +269,10 @@ class Operations:
             require_one_type("all_gather", source, [output])
             send = as_bytes(plain(source))
             if self._is_ascending:
-                pending.submit(Kind.ALLGATHER, send, as_bytes(pending.target(output)))
+                own_place = output.data_ptr() + self._group_rank * send.nbytes
+                apart_from = None if send.data_ptr() == own_place else send
+                target = pending.target(output, apart_from)
+                pending.submit(Kind.ALLGATHER, send, as_bytes(target))
                 continue
             whole = torch.empty(output.numel(), dtype=output.dtype, device=output.device)
             pending.submit(Kind.ALLGATHER, send, as_bytes(whole))
@@ -378,10 +381,11 @@ class Operations:
         require_one_type("all_to_all", input, [output])
         if self._is_ascending:
             pending = Pending(self, [output], opts)
+            send = as_bytes(plain(input))
             handle = pending.submit(
                 Kind.ALLTOALL,
-                as_bytes(plain(input)),
-                as_bytes(pending.target(output)),
+                send,
+                as_bytes(pending.target(output, send)),
                 splits=bytes_of_rows(rows_in, input),
             )
             pending.expect("all_to_all", handle, bytes_of_rows(rows_out, output))

@@ -55,9 +55,9 @@ class Pending:
         self.copy_when_done(copied, tensor)
         return copied
 
-    def target(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return contiguous memory that receives the tensor's new values."""
-        if is_plain(tensor):
+    def target(self, tensor: torch.Tensor, send: torch.Tensor | None = None) -> torch.Tensor:
+        """Return contiguous memory that receives the tensor's new values, apart from `send`."""
+        if is_plain(tensor) and (send is None or not _overlap(tensor, send)):
             return tensor.detach()
         made = torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
         self.copy_when_done(made, tensor)
@@ -141,6 +141,12 @@ def is_plain(tensor: torch.Tensor) -> bool:
 def plain(tensor: torch.Tensor) -> torch.Tensor:
     """Return a tensor with the same values of which that is so; itself, if it is."""
     return tensor.detach().resolve_conj().resolve_neg().contiguous()
+
+
+def _overlap(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Tell whether two plain tensors share memory."""
+    one, other = first.data_ptr(), second.data_ptr()
+    return one < other + second.nbytes and other < one + first.nbytes
 
 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:

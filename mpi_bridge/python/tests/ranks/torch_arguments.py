@@ -153,3 +153,20 @@ def check_results_in_negated_views():
     dist.all_gather(lists, torch.full((2,), 1.0 + RANK))
     for rank in range(SIZE):
         same(f"rank {rank}", lists[rank].resolve_neg(), torch.full((2,), 1.0 + rank))
+
+
+def check_results_in_the_memory_that_is_sent():
+    whole = torch.arange(3.0 * SIZE) + RANK
+    own = whole[3 * RANK : 3 * RANK + 3]
+    expected = SIZE * torch.arange(3.0 * RANK, 3.0 * RANK + 3) + sum(range(SIZE))
+    dist.reduce_scatter_tensor(own, whole)
+    same("reduce_scatter_tensor", own, expected)
+    for place in (RANK, (RANK + 1) % SIZE):
+        whole = torch.full((3 * SIZE,), -1.0)
+        part = whole[3 * place : 3 * place + 3]
+        part.fill_(RANK)
+        dist.all_gather_into_tensor(whole, part)
+        same(f"all_gather_into_tensor at {place}", whole, torch.arange(3.0 * SIZE) // 3)
+    rows = torch.arange(float(SIZE)) + 10 * RANK
+    dist.all_to_all_single(rows, rows)
+    same("all_to_all_single", rows, 10 * torch.arange(float(SIZE)) + RANK)
