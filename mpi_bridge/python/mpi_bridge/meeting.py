@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import secrets
+import time
 from datetime import timedelta
 from typing import Any, Callable
 
@@ -80,18 +82,71 @@ def init_with(store: Any, rank: int, size: int) -> None:
     """Join the ranks that meet in the store of torch; the counterpart of the native mpib_init."""
     global _meetings
     _meetings += 1
+    place = f"mpi_bridge/{_meetings}"
     exchanges = 0
+    agreed = ""
 
     def exchange(data: bytes, seconds: float) -> list[bytes]:
-        nonlocal exchanges
+        nonlocal exchanges, agreed
         exchanges += 1
-        prefix = f"mpi_bridge/{_meetings}/{exchanges}"
+        agreed = agreed or _agree(store, rank, size, place, seconds)
+        prefix = f"{place}/{agreed}/{exchanges}"
         keys = [f"{prefix}/{each}" for each in range(size)]
         store.set(keys[rank], data)
         store.wait(keys, timedelta(seconds=min(seconds, 24 * 3600)))
         return [store.get(key) for key in keys]
 
     init_through(exchange, rank, size)
+
+
+def _agree(store: Any, rank: int, size: int, place: str, seconds: float) -> str:
+    """Return a name that the ranks of this attempt agree upon, and no earlier one.
+
+    torchrun keeps its store when it starts the ranks again, with all that the ranks before have
+    written. So each rank says a word of its own, and rank 0 repeats all of them until each rank has
+    found its word among them.
+    """
+    patience = _Patience(seconds)
+    words = [f"{place}/word/{each}" for each in range(size)]
+    own = secrets.token_hex(8)
+    store.set(words[rank], own)
+    name, heard = "", []
+    while True:
+        if rank == 0:
+            store.wait(words, patience.left())
+            before, heard = heard, [store.get(word).decode() for word in words]
+            if heard != before:
+                name = secrets.token_hex(8)
+                store.set(f"{place}/said", " ".join([name, *heard]))
+            found = [f"{place}/{name}/found/{each}" for each in range(1, size)]
+            if not found or store.check(found):
+                store.set(f"{place}/{name}/agreed", "yes")
+                return name
+        else:
+            store.wait([f"{place}/said"], patience.left())
+            name, *heard = store.get(f"{place}/said").decode().split()
+            if heard[rank : rank + 1] == [own]:
+                store.set(f"{place}/{name}/found/{rank}", "yes")
+                if store.check([f"{place}/{name}/agreed"]):
+                    return name
+        patience.pause()
+
+
+class _Patience:
+    """How long to wait for the other ranks, with longer and longer pauses between two looks."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + min(seconds, 24 * 3600)
+        self._pause = 0.001
+
+    def left(self) -> timedelta:
+        return timedelta(seconds=max(self._end - time.monotonic(), 0.001))
+
+    def pause(self) -> None:
+        if time.monotonic() > self._end:
+            raise TimeoutError("not all ranks have come to torch's store")
+        time.sleep(self._pause)
+        self._pause = min(2 * self._pause, 0.5)
 
 
 def init_through(exchange: Exchange, rank: int, size: int) -> None:

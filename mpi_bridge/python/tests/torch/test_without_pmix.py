@@ -17,10 +17,11 @@ VARIABLES = {
 ENVIRONMENT = {**VARIABLES, "OMP_NUM_THREADS": "1", "MPI_BRIDGE_TIMEOUT_SECONDS": "60"}
 
 
-def torchrun(ranks, *program):
+def torchrun(ranks, *program, restarts=0):
     # Its store is on a port that the system chooses.
     command = [
         *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
+        *("--max-restarts", str(restarts)),
         *("--nproc-per-node", str(ranks), *map(str, program)),
     ]
     return subprocess.run(
@@ -32,6 +33,12 @@ def test_ranks_of_torchrun():
     result = torchrun(3, launch.RANKS / "torch_distributed.py")
     assert result.returncode == 0, result.stdout + result.stderr
     assert "passed on 3 ranks" in result.stdout
+
+
+def test_ranks_that_torchrun_starts_again():
+    result = torchrun(3, launch.RANKS / "torch_started_again.py", restarts=2)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "passed on 3 ranks in attempt 2" in result.stdout
 
 
 def test_a_script_of_horovod_under_torchrun():
