@@ -3,9 +3,10 @@
 
 Supported objects are torch tensors, numpy arrays, objects with the buffer protocol (bytes,
 bytearray, memoryview, array.array), and DLPack objects, such as JAX's arrays. The elements must be
-contiguous, in row-major order and in host memory; anything else is refused, because a hidden copy
-of a receive buffer would lose the result. Only the engine accepts CUDA memory: torch tensors, and
-arrays with `__cuda_array_interface__` or DLPack, such as CuPy's.
+contiguous, in row-major order and in host memory, and the memory must hold their values; anything
+else is refused, because a hidden copy of a receive buffer would lose the result. Only the engine
+accepts CUDA memory: torch tensors, and arrays with `__cuda_array_interface__` or DLPack, such as
+CuPy's.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ class _PyBuffer(ctypes.Structure):
     )
 
 
+_OBJECTS = "its elements are references to objects of this process"
+
 _PYBUF_C_CONTIGUOUS_WITH_FORMAT = 0x0020 | 0x0010 | 0x0008 | 0x0004
 
 _get_buffer = ctypes.pythonapi.PyObject_GetBuffer
@@ -99,6 +102,12 @@ def _from_torch(tensor: Any, allow_device: bool) -> Buffer:
         raise _refuse(tensor, f"it lies on {tensor.device}; buffers are host memory")
     if not tensor.is_contiguous():
         raise _refuse(tensor, "it is not contiguous; pass tensor.contiguous()")
+    if tensor.is_conj() or tensor.is_neg():
+        raise _refuse(
+            tensor,
+            "its memory has the conjugate or the negative of its values; pass "
+            "tensor.resolve_conj().resolve_neg()",
+        )
     stream = None
     if on_device:
         from . import torch_streams
@@ -123,6 +132,8 @@ def _from_torch(tensor: Any, allow_device: bool) -> Buffer:
 def _from_numpy(array: Any) -> Buffer:
     if not array.flags["C_CONTIGUOUS"]:
         raise _refuse(array, "it is not contiguous; pass numpy.ascontiguousarray(array)")
+    if array.dtype.hasobject:
+        raise _refuse(array, _OBJECTS)
     native_order = array.dtype.isnative
     return Buffer(
         address=array.__array_interface__["data"][0],
@@ -140,11 +151,14 @@ def _from_buffer_protocol(source: Any) -> Buffer:
     except (BufferError, ValueError) as error:
         raise _refuse(source, str(error)) from error
     view = held.view
+    format = (view.format or b"B").decode()
+    if "O" in format:
+        raise _refuse(source, _OBJECTS)
     return Buffer(
         address=view.buf or 0,
         nbytes=view.len,
         itemsize=view.itemsize,
-        datatype=datatype.from_format((view.format or b"B").decode()),
+        datatype=datatype.from_format(format),
         readonly=bool(view.readonly),
         owner=held,
     )

@@ -30,7 +30,7 @@ def _layout(array: Any, is_written: bool) -> tuple[int, Hashable] | None:
     None is for all that only buffer_of() can judge.
     """
     if getattr(array, "is_cpu", False):  # a tensor of torch
-        if array.is_contiguous():
+        if array.is_contiguous() and not (array.is_conj() or array.is_neg()):
             return array.data_ptr(), (array.dtype, array.shape)
         return None
     numpy = sys.modules.get("numpy")

@@ -91,15 +91,27 @@ def test_a_bytearray_cannot_be_resized_while_a_buffer_holds_it():
         np.zeros((3, 3))[:, 1],
         np.zeros((3, 2)).T,
         memoryview(bytes(9))[::2],
+        np.array(["text", None], dtype=object),
+        np.zeros(2, [("number", "i4"), ("reference", "O")]),
+        memoryview(np.array([None])),
         OnlyDlpack(np.zeros((3, 2)).T),
         3,
         "text",
         None,
     ],
 )
-def test_what_is_not_contiguous_or_no_memory_is_refused(source):
+def test_what_is_not_contiguous_or_has_no_values_is_refused(source):
     with pytest.raises(InvalidArgumentError, match="cannot use this"):
         buffer_of(source)
+
+
+def test_a_tensor_whose_memory_has_other_values_is_refused():
+    torch = pytest.importorskip("torch")
+    conjugate = torch.tensor([1 + 2j]).conj()
+    for source in (conjugate, conjugate.imag):
+        with pytest.raises(InvalidArgumentError, match="resolve"):
+            buffer_of(source)
+        assert buffer_of(source.resolve_conj().resolve_neg()).count == 1
 
 
 def test_numbers_in_foreign_byte_order_can_be_moved_but_not_reduced():

@@ -3,7 +3,8 @@
 
 The functions return a Pending, whose finish() returns the result as a tensor. Host memory and the
 memory of the engine's CUDA device are used as they are; tensors elsewhere travel as copies in host
-memory (see placement), and those that are not contiguous as contiguous copies.
+memory (see placement), and those that are not contiguous, or whose memory has the conjugate of
+their values, as copies with their values in order.
 
 An operation on CUDA memory begins after what the current stream holds when it is submitted.
 finish() makes the stream wait that is current then. The host waits only until all ranks have
@@ -104,19 +105,29 @@ _HOST_ORDER = Order(torch.device("cpu"), None)
 
 def is_plain(tensor: torch.Tensor) -> bool:
     """Tell whether the engine can work on the tensor's own memory."""
-    return way_of(tensor) is not Way.STAGED and tensor.is_contiguous()
+    return way_of(tensor) is not Way.STAGED and _has_its_values(tensor)
+
+
+def _has_its_values(tensor: torch.Tensor) -> bool:
+    """Tell whether memory has the elements in their order; a conjugate is only marked as one."""
+    return tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg())
+
+
+def _with_its_values(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor, or a copy, whose memory has the elements in their order."""
+    return tensor.detach().resolve_conj().resolve_neg().contiguous()
 
 
 def readable(tensor: torch.Tensor) -> torch.Tensor:
     """Return the tensor if the engine can read it, otherwise a copy that it can read."""
     if way_of(tensor) is Way.STAGED:
         return staged(tensor)
-    return tensor.detach().contiguous()
+    return _with_its_values(tensor)
 
 
 def staged(tensor: torch.Tensor) -> torch.Tensor:
     """Return contiguous host memory with the tensor's values: the tensor itself, or a copy."""
-    return tensor.detach().cpu().contiguous()
+    return _with_its_values(tensor).cpu()
 
 
 def _target_for(output: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
@@ -148,7 +159,7 @@ def _run(
 ) -> torch.Tensor:
     """Do the same, and wait: for tensors in host memory in one native call."""
     for each in (tensor, output):
-        if not (each.is_cpu and each.is_contiguous()):
+        if not (each.is_cpu and _has_its_values(each)):
             return _begin(kind, tensor, output, place, **options).finish()
     engine.call(kind, tensor, output, **place.options(kind), **options)
     return output

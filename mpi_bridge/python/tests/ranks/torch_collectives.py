@@ -54,6 +54,23 @@ def check_broadcast():
     check.equal("booleans", booleans, [True] * 3)
 
 
+def check_tensors_whose_memory_has_the_conjugate_or_the_negative():
+    number = torch.tensor([1 + 2j])
+    conjugate = number.conj()
+    check.equal("gathered", hvd.allgather(conjugate), np.full(SIZE, 1 - 2j))
+    check.equal("broadcast", hvd.broadcast(conjugate if RANK == 0 else number, 0), [1 - 2j])
+    check.equal("exchanged", hvd.alltoall(conjugate.repeat(SIZE).conj().conj()), [1 - 2j] * SIZE)
+    target = torch.tensor([complex(RANK, 1)])
+    hvd.broadcast_(target.conj(), 0)
+    check.equal("in place", target, [1j])
+    negative = conjugate.imag
+    check.equal("it is marked", negative.is_neg() and negative.is_contiguous(), True)
+    check.equal("the largest", hvd.allreduce(negative, op=hvd.Max), [-2.0])
+    own = torch.tensor([complex(0, RANK)])
+    hvd.allreduce_(own.conj().imag, op=hvd.Max)
+    check.equal("the largest, in place", own.imag, [0.0])
+
+
 def check_alltoall():
     splits = [(RANK + r) % 2 + 1 for r in range(SIZE)]
     sent = torch.cat([torch.full((n,), RANK * 100 + r) for r, n in enumerate(splits)])
