@@ -105,7 +105,8 @@ class _Normalise(torch.autograd.Function):
         inverse = torch.rsqrt(variance + eps)
         normal = (wide - _by_channel(mean, x)) * _by_channel(inverse, x)
         ctx.save_for_backward(normal, inverse, weight, total)
-        ctx.place, ctx.axes, ctx.has_bias = place, axes, bias is not None
+        ctx.place, ctx.axes = place, axes
+        ctx.bias_type = None if bias is None else bias.dtype
         ctx.mark_non_differentiable(mean, variance, total)
         output = normal if weight is None else normal * _by_channel(weight, x)
         if bias is not None:
@@ -129,7 +130,7 @@ class _Normalise(torch.autograd.Function):
         return (
             of_input.to(gradient.dtype),
             None if weight is None else of_weight.to(weight.dtype),
-            of_bias.to(gradient.dtype) if ctx.has_bias else None,
+            None if ctx.bias_type is None else of_bias.to(ctx.bias_type),
             None,
             None,
         )

@@ -84,5 +84,16 @@ def check_sync_batch_norm():
         check.close("evaluation", ours(batch(0)).detach(), whole(batch(0)).detach(), 1e-10)
 
 
+def check_sync_batch_norm_of_short_numbers():
+    """With a scaled loss, as of torch.amp, the bias' gradient exceeds the range of the input."""
+    for dtype in (torch.float16, torch.bfloat16):
+        layer, whole = hvd.SyncBatchNorm(2), torch.nn.BatchNorm1d(2)
+        upstream = torch.full((500, 2), 257.0, dtype=dtype)
+        for each in (layer, whole):
+            each(torch.arange(1000.0).view(500, 2).to(dtype)).backward(upstream)
+        check.equal("type", str(layer.bias.grad.dtype), "torch.float32")
+        check.close(f"gradient of the bias, {dtype}", layer.bias.grad, whole.bias.grad, 1e-3)
+
+
 if __name__ == "__main__":
     rows.run(globals())
