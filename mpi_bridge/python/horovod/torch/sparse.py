@@ -10,6 +10,9 @@ from ..common.reduce_ops import Average, ReduceOp
 from . import tensors
 from .tensors import Place
 
+# Their sums are made as those of dense tensors: an average does not overflow where the sum would.
+_SHORT = (torch.float16, torch.bfloat16)
+
 
 def begin(tensor: torch.Tensor, op: ReduceOp, place: Place) -> Mapped:
     """Submit indices and values; the result is a coalesced sparse tensor."""
@@ -29,9 +32,15 @@ def begin(tensor: torch.Tensor, op: ReduceOp, place: Place) -> Mapped:
 
     def result(gathered: list[tuple[torch.Tensor, tuple[int, ...]]]) -> torch.Tensor:
         (rows, _), (all_values, _) = gathered
+        is_short = all_values.dtype in _SHORT
+        # The places of a rank whose tensor has another shape may lie outside of this one.
         summed = torch.sparse_coo_tensor(
-            rows.t(), all_values, tensor.shape, check_invariants=False
+            rows.t(),
+            all_values.float() if is_short else all_values,
+            tensor.shape,
+            check_invariants=True,
         ).coalesce()
-        return summed if divisor == 1 else summed / divisor
+        summed = summed if divisor == 1 else summed / divisor
+        return summed.to(all_values.dtype) if is_short else summed
 
     return Mapped(pending, result)

@@ -134,6 +134,24 @@ def check_sparse_allreduce():
     check.equal("of one rank", result[:2], [[2, 2], [1, 1]])
 
 
+def check_sparse_allreduce_of_short_numbers():
+    for dtype, value in ((torch.float16, 65504.0), (torch.bfloat16, 255.0)):
+        values = torch.tensor([value, value], dtype=dtype)
+        result = hvd.sparse_allreduce(torch.sparse_coo_tensor([[0, 2]], values, (3,))).coalesce()
+        check.equal("type", str(result.dtype), str(dtype))
+        check.equal(f"average of {dtype}", result.values().float(), [value, value])
+
+
+def check_sparse_tensors_of_other_shapes_reach_no_other_memory():
+    places = SIZE * 10_000_000 if RANK else 3
+    tensor = torch.sparse_coo_tensor([[places - 1]], torch.ones(1), (places,))
+    finish = hvd.sparse_allreduce_async(tensor, op=hvd.Sum)
+    if RANK or SIZE == 1:
+        finish()
+    else:
+        check.raises(RuntimeError, finish)
+
+
 def reference_adasum(vectors):
     vectors = list(vectors)
     while len(vectors) > 1:
