@@ -43,11 +43,18 @@ def _allreduce_slices(
             f"op={reduction.op.name.title()} of a tf.IndexedSlices: only Average and Sum are "
             "possible; make it dense by tf.convert_to_tensor()"
         )
-    tensors = [slices.values, slices.indices]
-    values, indices = allgather_all(tensors, reduction.process_set, name)
     factor = reduction.prescale * reduction.postscale
     if reduction.op is Average:
         factor /= process_sets.size(reduction.process_set)
+    is_integer = slices.values.dtype.is_integer
+    if is_integer and factor != int(factor):
+        # The values of an index are added up later, so what each rank's part lacks would be lost.
+        raise NotImplementedError(
+            f"a tf.IndexedSlices of {slices.values.dtype.name} times {factor:g}: integers can only "
+            "be multiplied by integers; use op=Sum, or make it dense by tf.convert_to_tensor()"
+        )
+    tensors = [slices.values, slices.indices]
+    values, indices = allgather_all(tensors, reduction.process_set, name)
     values = values * tf.cast(factor, values.dtype)
     return tf.IndexedSlices(values, indices, dense_shape=slices.dense_shape)
 

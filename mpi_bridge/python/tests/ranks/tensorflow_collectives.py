@@ -84,6 +84,12 @@ def check_sparse_allreduce():
     check.close("sparse", result, expected, 1e-6)
     slices = tf.IndexedSlices(mine(1, 2), tf.constant([0]))
     check.raises(NotImplementedError, lambda: hvd.allreduce(slices, op=hvd.Max))
+    integers = tf.IndexedSlices(mine(1, dtype=tf.int32), tf.constant([0]))
+    total = hvd.allreduce(integers, op=hvd.Sum, prescale_factor=2.0).values
+    check.equal("integers", tf.reduce_sum(total), 2 * TOTAL)
+    if SIZE > 1:
+        # Each value times 1 / SIZE would be 0.
+        check.raises(NotImplementedError, lambda: hvd.allreduce(integers))
 
 
 def check_grouped_allreduce():
