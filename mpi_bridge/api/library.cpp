@@ -206,7 +206,8 @@ void Library::abort(int code, std::string_view message) {
                                                where->rank, where->size, message);
     std::fputs(text.c_str(), stderr);
     std::fflush(stderr);
-    const int exit_code = code == 0 ? 1 : code;
+    // Of an exit code, 8 bits are seen outside, and an abort must not look like success.
+    const int exit_code = (code & 0xff) == 0 ? 1 : code;
     // A forked child ends only itself, because the connection to the launcher belongs to its
     // parent.
     if (in_forked_child()) std::_Exit(exit_code);

@@ -275,8 +275,8 @@ MPIB_API size_t mpib_datatype_size(mpib_datatype datatype);
 
 /*
  * Ends the whole job step: prints the message to standard error, asks the launcher to kill the
- * other ranks, and exits this process with `code` (1 if code is 0). Does not return, and works
- * before mpib_init() too. message may be NULL.
+ * other ranks, and exits this process with `code`, or with 1 if the 8 bits that are seen of it are
+ * 0. Does not return, and works before mpib_init() too. message may be NULL.
  */
 MPIB_API void mpib_abort(int code, const char* message);
 

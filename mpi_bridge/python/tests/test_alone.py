@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 ALONE = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
 
 
@@ -33,6 +35,12 @@ def test_a_process_without_a_launcher_is_rank_0_of_1():
         "print(m.is_initialized())"
     )
     assert prints(code) == ["0", "1", "0", "1", "0", "1", "True", "True", "False"]
+
+
+@pytest.mark.parametrize(("code", "seen"), [(3, 3), (0, 1), (256, 1), (-256, 1), (259, 3)])
+def test_an_abort_never_looks_like_success(code, seen):
+    result = python(f"import mpi_bridge as m; m.init(); m.abort({code}, 'why')")
+    assert (result.returncode, "aborted: why" in result.stderr) == (seen, True)
 
 
 def test_devices_may_finish_before_the_process_leaves():
