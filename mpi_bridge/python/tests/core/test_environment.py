@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from horovod._keras.fusion_threshold import fusion_threshold
 from horovod.common import environment
 
 DOCUMENT = Path(__file__).resolve().parents[4] / "docs" / "horovod.md"
@@ -35,6 +36,22 @@ def test_the_librarys_own_variable_wins():
 def test_a_level_that_does_not_exist_is_refused():
     with pytest.raises(ValueError, match="HOROVOD_LOG_LEVEL='loud'"):
         environment.apply({"HOROVOD_LOG_LEVEL": "loud"})
+
+
+@pytest.mark.parametrize(
+    ("text", "threshold"),
+    [("", 128 << 20), ("0", 0), ("64", 64), ("3K", 3 << 10), ("25M", 25 << 20), ("1G", 1 << 30)],
+)
+def test_the_fusion_threshold_is_read_as_the_library_reads_it(monkeypatch, text, threshold):
+    monkeypatch.setenv("HOROVOD_FUSION_THRESHOLD", text)
+    assert fusion_threshold() == threshold
+
+
+@pytest.mark.parametrize("text", ["-1", "1e6", "25MB", "M", "25m", "\u0663"])
+def test_a_fusion_threshold_that_is_no_number_of_bytes_is_refused(monkeypatch, text):
+    monkeypatch.setenv("HOROVOD_FUSION_THRESHOLD", text)
+    with pytest.raises(ValueError, match="such as 25M"):
+        fusion_threshold()
 
 
 def test_what_means_nothing_is_said_once_by_rank_0(monkeypatch, capsys):
