@@ -15,8 +15,10 @@ memory of their own after the first step (see gradient_memory): side by side in 
 they arrived, so that the engine reduces whole buckets in place.
 
 A gradient that a rank has not computed counts as zeros. One that no rank has computed stays absent,
-as it would in a single process. For this and for the above, two numbers for each parameter travel
-with the gradients. If one is still zero after the reduction, it is zero on all ranks.
+as it would in a single process. A rank that has not computed one cannot know whether it is sparse;
+until the ranks know of one that has it so, it travels as a dense one. For all this, three numbers
+for each parameter travel with the gradients. If one is still zero after the reduction, it is zero
+on all ranks.
 """
 
 from __future__ import annotations
@@ -93,6 +95,7 @@ class GradientReducer:
         self._travelling: dict[torch.Tensor, str] = {}
         # Zeros travel for these; with the old gradient that a frozen parameter may have.
         self._absent: dict[torch.Tensor, torch.Tensor | None] = {}
+        # The same on all ranks, but for the time between a shutdown() or a join and the next step.
         self._known_sparse: set[torch.Tensor] = set()
         self._memory: GradientMemory | None = None
         self._agreed = False  # on the present names
@@ -200,9 +203,10 @@ class GradientReducer:
         sums = finish_all([*self._in_flight.values(), *flags], failure)[-1]
         told = (sums != 0).tolist()
         count = len(self._names)
-        present, needed, is_changed = told[:count], told[count:-1], told[-1]
-        if is_changed:
+        present, needed, is_sparse = (told[i * count : (i + 1) * count] for i in range(3))
+        if told[-1]:
             self._agree()
+        self._learn_sparse({p for p, is_one in zip(self._names, is_sparse) if is_one})
         travelling = {
             p: name for (p, name), is_needed in zip(self._names.items(), needed) if is_needed
         }
@@ -211,11 +215,22 @@ class GradientReducer:
             self._reduce_new()
         return present
 
+    def _learn_sparse(self, parameters: set[torch.Tensor]) -> None:
+        """Let the gradients that any rank has as sparse ones travel so from now on."""
+        new = parameters - self._known_sparse
+        if not new:
+            return
+        self._known_sparse |= new
+        self._count_groups(self._travelling)
+        self._memory = None
+        for parameter in new & self._in_flight.keys():
+            if not parameter.grad.is_sparse:
+                parameter.grad = parameter.grad.to_sparse(1)
+
     def _reduce_new(self) -> None:
         """Reduce the gradients that have not travelled in this step."""
         before, failure = set(self._in_flight), None
         new = [p for p in self._travelling if p not in before]
-        self._known_sparse.update(p for p in new if p.grad is not None and p.grad.is_sparse)
         self._count_groups(new)
         try:
             self._submit_missing()
@@ -277,12 +292,16 @@ class GradientReducer:
                 old = old.clone()  # zeros will travel in its memory
             self._absent[parameter], parameter.grad = old, None
         gradient = parameter.grad
-        if gradient is None and parameter in self._known_sparse:
+        is_known = parameter in self._known_sparse
+        if gradient is None and is_known:
             gradient = _no_rows(parameter)
+        if is_known and not self._sparse_as_dense:
+            # It is dense if the script has also used the parameter in another way.
+            gradient = gradient if gradient.is_sparse else gradient.to_sparse(1)
+            self._in_flight[parameter] = self._submit_sparse(parameter, gradient)
+            return
         if gradient is not None and gradient.is_sparse:
-            self._known_sparse.add(parameter)
-            submit = self._submit_as_dense if self._sparse_as_dense else self._submit_sparse
-            self._in_flight[parameter] = submit(parameter, gradient)
+            self._in_flight[parameter] = self._submit_as_dense(parameter, gradient)
             return
         if self._memory is not None and parameter in self._memory:
             self._in_flight[parameter] = self._memory.submit(parameter)
@@ -378,7 +397,7 @@ class GradientReducer:
         )
 
     def _flags(self) -> torch.Tensor:
-        """Return 1 for each parameter that has a gradient here, and for each that needs one.
+        """Return 1 for each parameter that has a gradient here, needs one, or has a sparse one.
 
         The last flag says that the parameters are others than those that the ranks have compared.
 
@@ -396,7 +415,11 @@ class GradientReducer:
             p not in self._absent if p in self._travelling else is_needed and p.grad is not None
             for p, is_needed in zip(self._names, needed)
         ]
-        flags = [*present, *needed, not self._agreed]
+        is_sparse = [
+            p in self._known_sparse or (p.grad is not None and p.grad.is_sparse)
+            for p in self._names
+        ]
+        flags = [*present, *needed, *is_sparse, not self._agreed]
         return torch.tensor([float(flag) for flag in flags], dtype=dtype)
 
     def _place_of_flags(self) -> Place:

@@ -91,5 +91,52 @@ def check_sparse_as_dense_leaves_a_sparse_gradient():
     compare("SparseAdam", model, expected)
 
 
+def check_a_sparse_gradient_that_one_rank_has():
+    """The others cannot know that it is sparse, in the first step or in a later one."""
+    for first in (0, 2):
+        for options in ({}, {"groups": 1}, {"sparse_as_dense": True}):
+            model = nn.ModuleDict({"words": Words().words, "other": nn.Linear(4, 2)})
+            hvd.broadcast_parameters(model.state_dict(), 0)
+            plain = torch.optim.SGD(model.parameters(), lr=0.5)
+            optimizer = wrap(plain, model.named_parameters(), **options)
+            for step in range(5):
+                optimizer.zero_grad()
+                loss = model.other(torch.ones(1, 4)).sum()
+                expected = torch.zeros(9, 4)
+                if step >= first:
+                    expected[2] += 1.0
+                    expected[step] += 1.0
+                    if RANK == SIZE - 1:
+                        loss = loss + model.words(torch.tensor([2, step])).sum()
+                loss.backward()
+                optimizer.synchronize()
+                gradient = model.words.weight.grad
+                if step < first:
+                    check.equal("no rank has one", gradient is None, True)
+                    continue
+                check.equal(f"layout in step {step}", gradient.is_sparse, True)
+                check.close(f"step {step}, {options}", gradient.to_dense(), expected / SIZE, 1e-6)
+                with optimizer.skip_synchronize():
+                    optimizer.step()
+            check.same_on_all_ranks("weights", model.words.weight.detach().numpy())
+
+
+def check_a_sparse_gradient_that_is_dense_on_one_rank():
+    """There, the script has used the same weights in another way, too."""
+    model = Words().words
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    optimizer = wrap(torch.optim.SGD(model.parameters(), lr=0.5), model.named_parameters())
+    for step in range(3):
+        optimizer.zero_grad()
+        loss = model(torch.tensor([step])).sum()
+        if step == 2 and RANK == 0:
+            loss = loss + model.weight.sum()
+        loss.backward()
+        optimizer.synchronize()
+        expected = torch.full((9, 4), 1.0 / SIZE if step == 2 else 0.0)
+        expected[step] += 1.0
+        check.close(f"step {step}", model.weight.grad.to_dense(), expected, 1e-6)
+
+
 if __name__ == "__main__":
     rows.run(globals())
