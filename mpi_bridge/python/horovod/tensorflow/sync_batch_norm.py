@@ -42,10 +42,11 @@ class SyncBatchNormalization(keras.layers.BatchNormalization):
         axes = self._reduction_axes
         sums = tf.stack([tf.reduce_sum(weights, axes), tf.reduce_sum(inputs * weights, axes)])
         count, total = tf.unstack(self._summed(sums, "moments"))
-        mean = total / count
+        # Where the mask leaves nothing on any rank, the moments are 0, as in Keras.
+        mean = tf.math.divide_no_nan(total, count)
         spread = inputs - tf.reshape(mean, self._shape_beside(inputs))
         deviations = tf.reduce_sum(tf.square(spread) * weights, axes)
-        return mean, self._summed(deviations, "deviations") / count
+        return mean, tf.math.divide_no_nan(self._summed(deviations, "deviations"), count)
 
     def _summed(self, values: tf.Tensor, what: str) -> tf.Tensor:
         if self._process_set.size() == 1:

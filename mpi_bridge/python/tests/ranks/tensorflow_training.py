@@ -276,6 +276,14 @@ def check_moments_far_from_zero():
     check.close("the masked mean", layer.moving_mean.numpy() / 10000, seen.mean(0) / 10000, 1e-6)
     check.close("the masked variance", layer.moving_variance.numpy(), seen.var(0), 1e-3)
 
+    # It leaves no rank anything.
+    both = keras.layers.BatchNormalization(), hvd.SyncBatchNormalization()
+    for layer in both:
+        layer(inputs[rows], training=True, mask=np.zeros(32, bool))
+    for name in ("moving_mean", "moving_variance"):
+        plain, ours = (getattr(layer, name).numpy() for layer in both)
+        check.close(f"{name} of nothing", ours, plain, 1e-6)
+
 
 def check_optimizers_of_both_kinds():
     expected = train(make_model(), optimizers()["momentum"], X, slice(None))
