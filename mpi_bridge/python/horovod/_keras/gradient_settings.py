@@ -30,8 +30,8 @@ class GradientSettings:
     def is_needed(self) -> bool:
         """Tell whether there are other ranks to reduce with.
 
-        Neither the number of ranks nor the members of a set change while a process lives, so a
-        graph may keep the answer.
+        A graph may keep the answer: while a process lives, the ranks only become fewer, and a
+        reduction without others changes nothing.
         """
         return has_other_ranks(self.process_set)
 

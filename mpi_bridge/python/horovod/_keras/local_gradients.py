@@ -48,8 +48,7 @@ class LocalVariables:
         gradients: Sequence[Any],
         variables: Sequence[Any],
         reduce: Callable[[list[Any], list[Any]], list[Any]],
-        divided: Callable[[Any, int], Any],
-        size: int,
+        divided: Callable[[Any], Any],
     ) -> list[Any]:
         """Return the gradients, reduced except for those of local variables."""
         self._look_at_layers()
@@ -60,7 +59,7 @@ class LocalVariables:
         if self._scale:
             for position in set(range(len(results))) - set(shared):
                 if results[position] is not None:
-                    results[position] = divided(results[position], size)
+                    results[position] = divided(results[position])
         reduced = reduce([gradients[i] for i in shared], [variables[i] for i in shared])
         for position, gradient in zip(shared, reduced):
             results[position] = gradient

@@ -80,8 +80,7 @@ class Distribution:
             gradients,
             variables,
             self._reduction,
-            self._divided,
-            self._settings.process_set.size(),
+            lambda gradient: self._divided(gradient, self._settings.process_set),
         )
 
 

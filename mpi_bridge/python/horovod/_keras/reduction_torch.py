@@ -18,6 +18,7 @@ import torch
 
 from mpi_bridge import torch_replicas
 
+from ..common.process_sets import ProcessSet
 from . import replicas
 from .gradient_settings import GradientSettings, names_of
 from .parts import Parts, parts_of
@@ -176,9 +177,9 @@ def _are_of(gradients: Sequence[Any], parameters: Sequence[torch.Tensor]) -> boo
     )
 
 
-def divided(gradient: torch.Tensor, number: int) -> torch.Tensor:
-    """Return gradient / number."""
-    return gradient / number
+def divided(gradient: torch.Tensor, process_set: ProcessSet) -> torch.Tensor:
+    """Return the gradient divided by the number of ranks."""
+    return gradient / process_set.size()
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:

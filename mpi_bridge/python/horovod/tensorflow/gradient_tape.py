@@ -32,8 +32,7 @@ class _DistributedMixin:
             tf.nest.flatten(gradients),
             variables,
             self._reduction,
-            divided,
-            self._process_set.size(),
+            lambda gradient: divided(gradient, self._process_set),
         )
         return tf.nest.pack_sequence_as(sources, reduced)
 

@@ -18,7 +18,9 @@ from .._keras import replicas
 from .._keras.exchange import Exchange, Form
 from .._keras.gradient_settings import GradientSettings
 from .._keras.parts import Parts, parts_of
+from ..common.process_sets import ProcessSet
 from .host_call import HostFunction, host_call
+from .mpi_ops import members_op
 
 _TOKEN = [(tf.int32, [])]
 
@@ -114,8 +116,9 @@ class _Travelling:
         return tf.IndexedSlices(values, tensors[1], dense_shape=self._gradient.dense_shape)
 
 
-def divided(gradient: Any, number: int) -> Any:
-    """Return gradient / number."""
+def divided(gradient: Any, process_set: ProcessSet) -> Any:
+    """Return the gradient divided by the number of ranks, of the time when a graph runs."""
+    number = members_op(process_set)
     if isinstance(gradient, tf.IndexedSlices):
         return tf.IndexedSlices(
             gradient.values / tf.cast(number, gradient.values.dtype),

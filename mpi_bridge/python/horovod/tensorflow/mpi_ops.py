@@ -116,6 +116,15 @@ def _row_shape(tensor: tf.Tensor, rows: int | None = None) -> tf.TensorShape:
     return tf.TensorShape([rows, *tensor.shape[1:]])
 
 
+def members_of(rows: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """Return how many members have told their numbers of rows.
+
+    Unlike the size of the process set, it is that of the time when a graph runs: ranks of an
+    elastic job may go on in their processes after others are lost.
+    """
+    return tf.cast(tf.size(rows), dtype)
+
+
 def _gather(tensors: Tensors, process_set: int, name: str | None) -> Tensors:
     """Return the gathered tensors, then the numbers of rows of every member for each."""
     return host_call(
@@ -127,20 +136,25 @@ def _gather(tensors: Tensors, process_set: int, name: str | None) -> Tensors:
     )
 
 
-def allgather_all(tensors: Sequence[tf.Tensor], process_set: int, name: str | None) -> Tensors:
-    """Join each tensor's rows; the gradient is this rank's rows of the averaged gradient."""
+def gathered_all(
+    tensors: Sequence[tf.Tensor], process_set: int, name: str | None
+) -> tuple[Tensors, Tensors]:
+    """Join each tensor's rows; also return the numbers of rows of every member for each.
+
+    The gradient is this rank's rows of the averaged gradient.
+    """
     count = len(tensors)
 
+    def average(*arrays: np.ndarray) -> list[np.ndarray]:
+        reduction = Reduction(Average, 1.0, 1.0, process_set)
+        averaged = operations.allreduce(arrays, reduction, _gradient_name(name))
+        return [*averaged, np.asarray(process_sets.rank(process_set), np.int32)]
+
     def backward(gradients: Tensors, inputs: Tensors, results: Tensors) -> Tensors:
-        averaged = host_call(
-            lambda *arrays: operations.allreduce(
-                arrays, Reduction(Average, 1.0, 1.0, process_set), _gradient_name(name)
-            ),
-            gradients[:count],
-            [(gradient.dtype, gradient.shape) for gradient in gradients[:count]],
-            "HorovodAllreduce",
+        forms = [(gradient.dtype, gradient.shape) for gradient in gradients[:count]]
+        *averaged, own = host_call(
+            average, gradients[:count], [*forms, (tf.int32, [])], "HorovodAllreduce"
         )
-        own = process_sets.rank(process_set)
         parts = []
         for gradient, tensor, rows in zip(averaged, inputs, results[count:]):
             first = tf.reduce_sum(rows[:own])
@@ -149,7 +163,12 @@ def allgather_all(tensors: Sequence[tf.Tensor], process_set: int, name: str | No
         return parts
 
     results = _differentiable(lambda inputs: _gather(inputs, process_set, name), backward, tensors)
-    return results[:count]
+    return results[:count], results[count:]
+
+
+def allgather_all(tensors: Sequence[tf.Tensor], process_set: int, name: str | None) -> Tensors:
+    """Join each tensor's rows; the gradient is this rank's rows of the averaged gradient."""
+    return gathered_all(tensors, process_set, name)[0]
 
 
 def allgather(
@@ -192,15 +211,16 @@ def broadcast(
     name = operation_name("Broadcast", name, [tensor], ignore_name_scope)
     identifier = number_of(process_set)
 
-    def backward(gradients: Tensors, _inputs: Tensors, _results: Tensors) -> Tensors:
+    def average_at_root(array: np.ndarray) -> list[np.ndarray]:
         average = Reduction(Average, 1.0, 1.0, identifier)
-        (averaged,) = host_call(
-            lambda array: operations.allreduce([array], average, _gradient_name(name)),
-            gradients,
-            [(gradients[0].dtype, gradients[0].shape)],
-            "HorovodAllreduce",
-        )
-        return [averaged if world.rank() == root_rank else tf.zeros_like(averaged)]
+        (averaged,) = operations.allreduce([array], average, _gradient_name(name))
+        if world.rank() != root_rank:
+            averaged[...] = 0
+        return [averaged]
+
+    def backward(gradients: Tensors, _inputs: Tensors, _results: Tensors) -> Tensors:
+        form = (gradients[0].dtype, gradients[0].shape)
+        return host_call(average_at_root, gradients, [form], "HorovodAllreduce")
 
     return _differentiable(
         lambda inputs: host_call(
@@ -258,10 +278,10 @@ def reducescatter_all(
 
     def backward(gradients: Tensors, inputs: Tensors, _results: Tensors) -> Tensors:
         _require_linear(reduction)
-        factor = reduction.prescale * reduction.postscale
-        if reduction.op is Sum:
-            factor *= process_sets.size(reduction.process_set)
+        factor = tf.constant(reduction.prescale * reduction.postscale, tf.float64)
         gathered = _gather(gradients, reduction.process_set, _gradient_name(name))
+        if reduction.op is Sum:
+            factor *= members_of(gathered[-1], tf.float64)
         return [
             tf.ensure_shape(gradient * tf.cast(factor, gradient.dtype), tensor.shape)
             for gradient, tensor in zip(gathered, inputs)
@@ -287,6 +307,11 @@ def _number_op(value: Callable[[], int], name: str | None) -> tf.Tensor:
 def size_op(process_set_id: int = engine.WORLD, name: str | None = None) -> tf.Tensor:
     """Return the number of ranks in the process set."""
     return _number_op(lambda: process_sets.size(process_set_id), name)
+
+
+def members_op(process_set: ProcessSet) -> tf.Tensor:
+    """Return the number of ranks in the process set, even if its own number changes."""
+    return _number_op(process_set.size, None)
 
 
 def rank_op(name: str | None = None) -> tf.Tensor:

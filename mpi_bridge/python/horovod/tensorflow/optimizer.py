@@ -43,7 +43,10 @@ class _DistributedOptimizer(tf.compat.v1.train.Optimizer):
         pairs = self._optimizer.compute_gradients(*args, **kwargs)
         gradients, variables = zip(*pairs)
         reduced = self._local.reduce_others(
-            gradients, variables, self._reduction, divided, self._process_set.size()
+            gradients,
+            variables,
+            self._reduction,
+            lambda gradient: divided(gradient, self._process_set),
         )
         return list(zip(reduced, variables))
 

@@ -17,8 +17,9 @@ from ..common.reduce_ops import Average, ReduceOp, Sum
 from .compression import Compression, Compressor
 from .mpi_ops import (
     Tensors,
-    allgather_all,
     allreduce_all,
+    gathered_all,
+    members_of,
     operation_name,
     reducescatter_all,
 )
@@ -44,18 +45,19 @@ def _allreduce_slices(
             "possible; make it dense by tf.convert_to_tensor()"
         )
     factor = reduction.prescale * reduction.postscale
-    if reduction.op is Average:
-        factor /= process_sets.size(reduction.process_set)
-    is_integer = slices.values.dtype.is_integer
-    if is_integer and factor != int(factor):
+    is_mean = reduction.op is Average and process_sets.size(reduction.process_set) > 1
+    if slices.values.dtype.is_integer and (is_mean or factor != int(factor)):
         # The values of an index are added up later, so what each rank's part lacks would be lost.
         raise NotImplementedError(
-            f"a tf.IndexedSlices of {slices.values.dtype.name} times {factor:g}: integers can only "
-            "be multiplied by integers; use op=Sum, or make it dense by tf.convert_to_tensor()"
+            f"a fraction of a tf.IndexedSlices of {slices.values.dtype.name}: use op=Sum without "
+            "factors, or make it dense by tf.convert_to_tensor()"
         )
     tensors = [slices.values, slices.indices]
-    values, indices = allgather_all(tensors, reduction.process_set, name)
-    values = values * tf.cast(factor, values.dtype)
+    (values, indices), (rows, _) = gathered_all(tensors, reduction.process_set, name)
+    scale = tf.constant(factor, tf.float64)
+    if reduction.op is Average:
+        scale /= members_of(rows, tf.float64)
+    values = values * tf.cast(scale, values.dtype)
     return tf.IndexedSlices(values, indices, dense_shape=slices.dense_shape)
 
 

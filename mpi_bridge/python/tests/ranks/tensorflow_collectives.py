@@ -7,6 +7,7 @@ import rows
 import tensorflow as tf
 
 import horovod.tensorflow as hvd
+from mpi_bridge import world
 
 tf.get_logger().setLevel("ERROR")
 hvd.init()
@@ -222,6 +223,51 @@ def check_gradients():
     check.raises(
         NotImplementedError, lambda: gradient_of(lambda x: hvd.allreduce(x, op=hvd.Max), mine(2))
     )
+
+
+def check_graphs_see_the_ranks_of_the_time_when_they_run():
+    """Ranks of an elastic job may go on in their processes when others are lost."""
+    local = tf.Variable([1.0])
+
+    @tf.function
+    def average(values):
+        return hvd.allreduce(tf.IndexedSlices(values, tf.constant([0]))).values
+
+    @tf.function
+    def gradients(x):
+        results = []
+        for operation in (
+            hvd.allgather,
+            lambda x: hvd.broadcast(x, 0),
+            lambda x: hvd.reducescatter(x, op=hvd.Sum),
+        ):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = tf.reduce_sum(operation(x) * 3.0)
+            results.append(tape.gradient(y, x))
+        with tf.GradientTape() as tape:
+            y = tf.reduce_sum(local * 3.0)
+        tape = hvd.DistributedGradientTape(tape)
+        tape.register_local_source(local)
+        return [*results, tape.gradient(y, local)]
+
+    here = tf.ones((SIZE, 1))
+    check.equal("average of all", average(tf.constant([2.0])), [2.0 / SIZE] * SIZE)
+    of_all = gradients(here)
+    check.equal("of allgather", of_all[0], np.full((SIZE, 1), 3.0))
+    check.equal("of broadcast", of_all[1], np.full((SIZE, 1), 0.0 if RANK else 3.0))
+    check.equal("of reducescatter", of_all[2], np.full((SIZE, 1), 3.0 * SIZE))
+    check.equal("local", of_all[3], [3.0 / SIZE])
+    hvd.shutdown()
+    world.join_through(lambda data, _seconds: [data], 0, 1)
+    try:
+        check.equal("average of one", average(tf.constant([2.0])), [2.0])
+        for result in gradients(here)[:3]:
+            check.equal("gradient of one", result, np.full((SIZE, 1), 3.0))
+        check.equal("local", gradients(here)[3], [3.0])
+    finally:
+        hvd.shutdown()
+        hvd.init()
 
 
 def check_process_sets():
