@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import sys
+import threading
 import weakref
 from typing import Any, Callable
 
@@ -40,6 +42,18 @@ class _SharedArray(ctypes.Array):
 
 
 _living: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # by address
+# Held from the allocation of an array until it is in _living, and while shutdown() moves all that
+# are there: one that another thread got meanwhile would stay behind, without memory.
+_lock = threading.RLock()
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+# Another thread may have held it in the process that has forked.
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 def _system() -> ctypes.CDLL:
@@ -62,13 +76,14 @@ def allocate(nbytes: int) -> ctypes.Array:
 
     Raise InternalError when there is no shared memory left.
     """
-    address = native.functions().mpib_alloc(nbytes)
-    if not address:
-        text = native.functions().mpib_last_error().decode(errors="replace")
-        raise error_for(_INTERNAL_ERROR, "MPIB_ERROR_INTERNAL", text)
     kind = type("SharedArray", (_SharedArray,), {"_length_": nbytes})
-    array = kind.from_address(address)
-    _living[address] = array
+    with _lock:
+        address = native.functions().mpib_alloc(nbytes)
+        if not address:
+            text = native.functions().mpib_last_error().decode(errors="replace")
+            raise error_for(_INTERNAL_ERROR, "MPIB_ERROR_INTERNAL", text)
+        array = kind.from_address(address)
+        _living[address] = array
     return array
 
 
@@ -77,6 +92,11 @@ def keep_beyond(finalize: Callable[[], None], with_content: bool = True) -> None
 
     Without content the memory is zeros, and nothing is copied; this is for the end of the process.
     """
+    with _lock:
+        _keep_beyond(finalize, with_content)
+
+
+def _keep_beyond(finalize: Callable[[], None], with_content: bool) -> None:
     shared = [array for array in _living.values() if not array.is_private]
     saved = [(array, array.raw if with_content else b"") for array in shared]
     finalize()

@@ -131,3 +131,29 @@ def test_an_uncaught_exception_of_a_forked_process_is_its_own():
         "m.barrier()\n"
     )
     assert prints(code) == ["1"]
+
+
+def test_memory_that_another_thread_allocates_during_shutdown_is_kept_or_refused():
+    code = (
+        "import threading\n"
+        "import mpi_bridge as m\n"
+        "from mpi_bridge import memory, native\n"
+        "m.init()\n"
+        "got = []\n"
+        "def allocate():\n"
+        "    try:\n"
+        "        got.append(memory.allocate(4096))\n"
+        "    except m.MpiBridgeError:\n"
+        "        pass\n"
+        "other = threading.Thread(target=allocate)\n"
+        "def finalize():\n"
+        "    other.start()\n"
+        "    other.join(0.2)\n"
+        "    native.call('mpib_finalize')\n"
+        "memory.keep_beyond(finalize)\n"
+        "other.join()\n"
+        "for array in got:\n"
+        "    array[0] = b'x'\n"
+        "print('alive')"
+    )
+    assert prints(code) == ["alive"]
