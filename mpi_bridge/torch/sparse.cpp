@@ -48,6 +48,9 @@ void submit_sparse(Pending& pending, const at::Tensor& tensor, const c10d::Reduc
     const auto first = pending.submit({.kind = MPIB_ALLGATHER, .send = places});
     const auto second = pending.submit({.kind = MPIB_ALLGATHER, .send = values});
     const auto is_exact = averages && !tensor.is_floating_point();
+    // As sums of dense tensors are made: an average does not overflow where the sum would.
+    const auto is_short = type == at::kHalf || type == at::kBFloat16;
+    const auto wide = is_exact ? at::kLong : is_short ? at::kFloat : type;
     pending.when_done([=, shape = own.values().sizes().vec()](const auto& in_flight) {
         const auto all_places = taken(in_flight[first], places);
         auto entries = taken(in_flight[second], values);
@@ -55,18 +58,17 @@ void submit_sparse(Pending& pending, const at::Tensor& tensor, const c10d::Reduc
         of_entries[0] = entries.size(0);
         entries = entries.view(of_entries);
         // The places of a member whose tensor has another shape may lie outside of this one.
-        auto summed =
-            at::sparse_coo_tensor(all_places.t(), is_exact ? entries.to(at::kLong) : entries,
-                                  tensor.sizes(), {}, std::nullopt);
+        auto summed = at::sparse_coo_tensor(all_places.t(), entries.to(wide), tensor.sizes(), {},
+                                            std::nullopt);
         at::_validate_sparse_coo_tensor_args(summed._indices(), summed._values(), tensor.sizes());
         summed = summed.coalesce();
         if (is_exact) {
-            summed = at::div(summed, size, "trunc").to(type);
+            summed = at::div(summed, size, "trunc");
         } else if (averages) {
             summed = at::div(summed, size);
         }
         // detach() would return a tensor whose entries are its own.
-        at::Tensor(tensor).copy_(summed);
+        at::Tensor(tensor).copy_(summed.to(type));
     });
 }
 

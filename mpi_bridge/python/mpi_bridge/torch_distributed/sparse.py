@@ -31,6 +31,9 @@ def submit(pending: Pending, tensor: torch.Tensor, op: object, size: int) -> Non
     parts = [part.view(part.shape[0], math.prod(part.shape[1:])) for part in parts]
     gathered = [pending.submit(Kind.ALLGATHER, part, None) for part in parts]
     is_exact = reduction.op is Op.AVERAGE and not tensor.is_floating_point()
+    # As sums of dense tensors are made: an average does not overflow where the sum would.
+    is_short = tensor.dtype in (torch.float16, torch.bfloat16)
+    wide = torch.int64 if is_exact else torch.float32 if is_short else tensor.dtype
 
     def put_result() -> None:
         places, entries = (_taken(handle, like) for handle, like in zip(gathered, parts))
@@ -38,15 +41,15 @@ def submit(pending: Pending, tensor: torch.Tensor, op: object, size: int) -> Non
         # The places of a member whose tensor has another shape may lie outside of this one.
         summed = torch.sparse_coo_tensor(
             places.t(),
-            entries.long() if is_exact else entries,
+            entries.to(wide),
             tensor.shape,
             check_invariants=True,
         ).coalesce()
         if is_exact:
-            summed = torch.div(summed, size, rounding_mode="trunc").to(tensor.dtype)
+            summed = torch.div(summed, size, rounding_mode="trunc")
         elif reduction.op is Op.AVERAGE:
             summed = summed / size
-        tensor.copy_(summed)
+        tensor.copy_(summed.to(tensor.dtype))
 
     pending.when_done(put_result)
 

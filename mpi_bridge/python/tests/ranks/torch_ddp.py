@@ -141,9 +141,13 @@ def check_sums_of_sparse_tensors():
     tensor = torch.tensor([(1 << 53) + 1, 0]).to_sparse()
     dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
     check.equal("an exact average", tensor.to_dense()[0].item(), (1 << 53) + 1)
-    tensor = torch.tensor([100, -3], dtype=torch.int8).to_sparse()
-    dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
-    check.equal("an average whose sum overflows", tensor.to_dense().tolist(), [100, -3])
+    for values in (
+        torch.tensor([100, -3], dtype=torch.int8),
+        torch.tensor([50176.0, -3.0], dtype=torch.float16),
+    ):
+        tensor = values.to_sparse()
+        dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
+        same("an average whose sum overflows", tensor.to_dense(), values)
     empty = torch.sparse_coo_tensor(torch.empty(1, 0), torch.empty(0, 2), (5, 2))
     dist.all_reduce(empty)
     check.equal("no entry at all", empty._nnz(), 0)
