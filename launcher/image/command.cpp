@@ -89,6 +89,7 @@ constexpr std::array signs = {
     Sign{"is denied", Fault::unauthorized},
     Sign{"403 (forbidden)", Fault::unauthorized},
     Sign{"status code 404", Fault::not_found},
+    Sign{"statuscode: 404", Fault::not_found},
     Sign{"not found", Fault::not_found},
     Sign{"no such host", Fault::unreachable},
     Sign{"connection refused", Fault::unreachable},

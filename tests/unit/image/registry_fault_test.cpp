@@ -48,6 +48,8 @@ INSTANTIATE_TEST_SUITE_P(
              "cannot be trusted: X509: unknown", "certs.d/reg:5000/ca.crt", ExitCode::failed},
         Case{"reading manifest 1 in reg:5000/x: manifest unknown: manifest unknown", "none",
              "reg:5000 has no such image", "check name and tag", ExitCode::not_found},
+        Case{"reading manifest 1 in reg:5000/x: StatusCode: 404, {}", "none",
+             "reg:5000 has no such image", "check name and tag", ExitCode::not_found},
         Case{"reading manifest 1 in reg:5000/x: unauthorized: authentication required", "none",
              "no credentials for it were found", "docker login reg:5000", ExitCode::refused},
         Case{"reading manifest 1 in reg:5000/x: unauthorized: authentication required", "a file",
