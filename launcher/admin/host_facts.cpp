@@ -253,7 +253,7 @@ std::optional<std::time_t> start_of(pid_t process) {
 std::optional<std::time_t> start_of_slurmd() {
     std::optional<std::time_t> oldest;
     std::error_code error;
-    for (const auto& entry : fs::directory_iterator("/proc", error)) {
+    for (const auto& entry : base::entries_of("/proc", error)) {
         const auto process = base::number_in<pid_t>(entry.path().filename().string());
         const auto name = process ? base::read_file(entry.path() / "comm") : std::string();
         struct stat status {};
@@ -351,7 +351,7 @@ bool has_subordinate_ids() {
 bool has_cdi_file_of_nvidia() {
     for (const char* directory : {"/etc/cdi", "/var/run/cdi"}) {
         std::error_code error;
-        for (const auto& entry : fs::directory_iterator(directory, error)) {
+        for (const auto& entry : base::entries_of(directory, error)) {
             if (entry.path().filename().string().find("nvidia") != std::string::npos) return true;
         }
     }

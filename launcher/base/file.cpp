@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <system_error>
+#include <vector>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -299,6 +301,15 @@ class Remover {
 };
 
 }  // namespace
+
+std::vector<std::filesystem::directory_entry> entries_of(const std::filesystem::path& directory,
+                                                         std::error_code& code) {
+    std::vector<std::filesystem::directory_entry> found;
+    std::filesystem::directory_iterator entry(directory, code);
+    for (; !code && entry != std::filesystem::directory_iterator(); entry.increment(code))
+        found.push_back(*entry);
+    return found;
+}
 
 Result<void> remove_tree(int parent, const std::string& name, const std::function<void()>& tick) {
     struct stat status {};

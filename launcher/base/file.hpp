@@ -7,7 +7,9 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include <sys/types.h>
 
@@ -91,6 +93,12 @@ class FileDescriptor {
 
 // Works as mkdir -p does. Every directory that it makes gets `mode`.
 [[nodiscard]] Result<void> make_directories(const std::filesystem::path& path, mode_t mode = 0755);
+
+// Returns the entries of a directory, in no order. If not all can be read, `code` says why, and the
+// result has those that came before. It throws nothing, as a loop over
+// std::filesystem::directory_iterator does where a file server fails in the middle.
+[[nodiscard]] std::vector<std::filesystem::directory_entry> entries_of(
+    const std::filesystem::path& directory, std::error_code& code);
 
 // Removes `name` in the open directory `parent` with all that is in it. Links are removed and not
 // followed. A directory on another file system is an error and stays. After an error it removes

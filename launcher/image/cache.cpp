@@ -176,13 +176,12 @@ base::Result<std::vector<Entry>> entries(const std::string& directory, bool shar
     std::error_code error;
     if (!fs::exists(directory, error)) return out;
     TRY(check_cache_directory(directory, owner));
-    fs::directory_iterator at(directory, error);
+    const auto files = base::entries_of(directory, error);
     if (error) return base::fail("cannot be listed: " + error.message(), directory);
-    for (; at != fs::directory_iterator(); at.increment(error)) {
-        if (error) return base::fail("cannot be listed: " + error.message(), directory);
+    for (const auto& file : files) {
         Entry entry;
-        entry.path = at->path().string();
-        entry.digest = digest_of_name(at->path().filename().string());
+        entry.path = file.path().string();
+        entry.digest = digest_of_name(file.path().filename().string());
         struct stat status {};
         if (entry.digest.empty() || lstat(entry.path.c_str(), &status) != 0 ||
             !S_ISREG(status.st_mode))

@@ -379,7 +379,7 @@ base::Result<void> check_space(const std::string& directory, std::int64_t layers
 void collect_leftovers(const std::string& import_directory, const std::string& own_stem,
                        const std::string& own_token) {
     std::error_code error;
-    for (const auto& entry : fs::directory_iterator(import_directory, error)) {
+    for (const auto& entry : base::entries_of(import_directory, error)) {
         const std::string name = entry.path().filename().string();
         // A new lock file has a temporary name at first, which begins with a dot.
         const std::size_t start = name.starts_with('.') ? 1 : 0;

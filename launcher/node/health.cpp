@@ -154,11 +154,10 @@ HealthCheck run_check(const std::string& directory, const std::string& name,
 base::Result<std::vector<std::string>> programs_in(const std::string& directory) {
     std::vector<std::string> names;
     std::error_code code;
-    fs::directory_iterator entry(directory, code);
-    for (; !code && entry != fs::directory_iterator(); entry.increment(code)) {
-        const std::string name = entry->path().filename().string();
+    for (const auto& entry : base::entries_of(directory, code)) {
+        const std::string name = entry.path().filename().string();
         struct stat status {};
-        const bool program = stat(entry->path().c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+        const bool program = stat(entry.path().c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
                              (status.st_mode & 0111U) != 0;
         if (program && !name.starts_with('.')) names.push_back(name);
     }

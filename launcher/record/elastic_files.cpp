@@ -85,7 +85,7 @@ std::set<int> ended_ranks(const JobFiles& files, std::string_view start) {
     if (!base::check_own_directory(files.elastic().string())) return ended;
     std::error_code ignored;
     const std::string prefix = JobFiles::end_of_ranks(start);
-    for (const auto& entry : std::filesystem::directory_iterator(files.elastic(), ignored)) {
+    for (const auto& entry : base::entries_of(files.elastic(), ignored)) {
         const std::string name = entry.path().filename().string();
         if (!name.starts_with(prefix)) continue;
         if (const auto task = base::number_in<int>(std::string_view(name).substr(prefix.size())))
@@ -98,7 +98,7 @@ void forget_ranks_lost(const JobFiles& files) {
     if (!base::check_own_directory(files.elastic().string())) return;
     std::error_code ignored;
     std::vector<JobFiles::Path> ends;
-    for (const auto& entry : std::filesystem::directory_iterator(files.elastic(), ignored)) {
+    for (const auto& entry : base::entries_of(files.elastic(), ignored)) {
         if (entry.path().filename().string().starts_with(JobFiles::end_of_ranks("")))
             ends.push_back(entry.path());
     }

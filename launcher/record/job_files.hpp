@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/file.hpp"
 #include "base/text.hpp"
 
 // The paths of everything that belongs to a job. No other file spells these names. The other parts
@@ -208,7 +209,7 @@ class JobFiles {
     [[nodiscard]] std::vector<JobFiles> with_array_tasks() const {
         std::vector<JobFiles> out{*this};
         std::error_code code;
-        for (const auto& entry : std::filesystem::directory_iterator(directory_, code)) {
+        for (const auto& entry : base::entries_of(directory_, code)) {
             if (entry.path().filename().string().starts_with(task_prefix))
                 out.emplace_back(entry.path());
         }
@@ -218,7 +219,7 @@ class JobFiles {
     [[nodiscard]] std::vector<int> started_array_tasks() const {
         std::vector<int> out;
         std::error_code code;
-        for (const auto& entry : std::filesystem::directory_iterator(directory_, code)) {
+        for (const auto& entry : base::entries_of(directory_, code)) {
             const std::string name = entry.path().filename().string();
             if (!name.starts_with(task_prefix)) continue;
             const auto digits = std::string_view(name).substr(std::string_view(task_prefix).size());

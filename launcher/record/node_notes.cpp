@@ -25,7 +25,7 @@ constexpr std::string_view storage_schema = "batchai-storage/v1";
 std::vector<fs::path> files_ending_in(const JobFiles& job, std::string_view ending) {
     std::vector<std::pair<fs::file_time_type, fs::path>> found;
     std::error_code error;
-    for (const auto& entry : fs::directory_iterator(job.node_logs(), error)) {
+    for (const auto& entry : base::entries_of(job.node_logs(), error)) {
         if (!entry.path().filename().string().ends_with(ending)) continue;
         found.emplace_back(entry.last_write_time(error), entry.path());
     }

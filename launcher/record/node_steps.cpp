@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/file.hpp"
 #include "base/text.hpp"
 
 namespace batchai::record {
@@ -81,7 +82,7 @@ std::vector<NodeStep> node_steps(const JobFiles& job) {
     std::vector<NodeStep> all;
     std::size_t files = 0;
     std::error_code error;
-    for (const auto& entry : fs::directory_iterator(job.node_logs(), error)) {
+    for (const auto& entry : base::entries_of(job.node_logs(), error)) {
         const std::string name = entry.path().filename().string();
         if (!name.ends_with(JobFiles::node_steps_ending)) continue;
         if (++files > most_node_logs) break;

@@ -97,7 +97,7 @@ std::optional<std::string> bundle_in_use(const fs::path& path, int task) {
 void forget_reports(const fs::path& path) {
     const std::string prefix = path.filename().string() + '.';
     std::error_code error;
-    for (const auto& entry : fs::directory_iterator(path.parent_path(), error)) {
+    for (const auto& entry : base::entries_of(path.parent_path(), error)) {
         std::error_code ignored;
         if (entry.path().filename().string().starts_with(prefix)) fs::remove(entry, ignored);
     }

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.hpp"
 #include "base/text.hpp"
 
 namespace batchai::record {
@@ -72,7 +73,7 @@ std::optional<UsageFile> usage_file(std::string_view name, std::string_view endi
 std::vector<UsageFile> usage_files(const JobFiles& files, int attempt, std::string_view ending) {
     std::vector<UsageFile> out;
     std::error_code error;
-    for (const auto& entry : fs::directory_iterator(files.attempts(), error)) {
+    for (const auto& entry : base::entries_of(files.attempts(), error)) {
         const std::string name = entry.path().filename().string();
         const auto file = usage_file(name, ending);
         if (!file || attempt_of_step(file->step) != attempt) continue;

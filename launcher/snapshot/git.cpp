@@ -157,7 +157,7 @@ class WorkTree {
     // A split index names another file in the git directory.
     base::Result<void> link_shared_indexes(const fs::path& repository) {
         std::error_code error;
-        for (const auto& entry : fs::directory_iterator(repository, error)) {
+        for (const auto& entry : base::entries_of(repository, error)) {
             const std::string name = entry.path().filename().string();
             if (name.starts_with("sharedindex."))
                 fs::create_symlink(entry.path(), git_directory_.file(name), error);

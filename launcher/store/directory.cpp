@@ -29,13 +29,12 @@ void remove_everything(const fs::path& path) {
 
 void sweep(const fs::path& directory) {
     std::error_code code;
-    for (auto entry = fs::directory_iterator(directory, code);
-         !code && entry != fs::directory_iterator(); entry.increment(code)) {
+    for (const auto& entry : base::entries_of(directory, code)) {
         struct stat status {};
-        if (lstat(entry->path().c_str(), &status) != 0) continue;
+        if (lstat(entry.path().c_str(), &status) != 0) continue;
         const auto changed = std::chrono::system_clock::from_time_t(status.st_ctime);
         if (std::chrono::system_clock::now() - changed > std::chrono::hours(24))
-            remove_everything(entry->path());
+            remove_everything(entry.path());
     }
 }
 
@@ -82,10 +81,9 @@ base::Result<void> discard(const fs::path& home, const fs::path& path) {
 base::Result<std::vector<std::string>> names_in(const fs::path& directory) {
     std::vector<std::string> names;
     std::error_code code;
-    fs::directory_iterator entry(directory, code);
+    for (const auto& entry : base::entries_of(directory, code))
+        names.push_back(entry.path().filename().string());
     if (code == std::errc::no_such_file_or_directory) return names;
-    for (; !code && entry != fs::directory_iterator(); entry.increment(code))
-        names.push_back(entry->path().filename().string());
     if (code) return base::system_error("list", directory, code.value());
     std::sort(names.begin(), names.end());
     return names;

@@ -58,10 +58,13 @@ Life life_of(const fs::path& directory) {
     return life;
 }
 
-std::vector<fs::path> all_directories(const store::Store& store) {
-    std::vector<fs::path> out;
+base::Result<std::vector<fs::path>> all_directories(const store::Store& store) {
     std::error_code code;
-    for (const auto& entry : fs::directory_iterator(root_of(store), code)) {
+    const auto entries = base::entries_of(root_of(store), code);
+    if (code && code != std::errc::no_such_file_or_directory)
+        return base::system_error("list", root_of(store), code.value());
+    std::vector<fs::path> out;
+    for (const auto& entry : entries) {
         if (entry.is_directory(code) && !entry.is_symlink(code)) out.push_back(entry.path());
     }
     return out;
@@ -73,16 +76,16 @@ fs::path handed_over_directory(const store::Store& store, const std::string& uui
     return root_of(store) / uuid;
 }
 
-std::vector<fs::path> needed_hand_overs(const store::Store& store) {
+base::Result<std::vector<fs::path>> needed_hand_overs(const store::Store& store) {
     std::vector<fs::path> out;
-    for (fs::path& directory : all_directories(store)) {
+    for (fs::path& directory : TRY(all_directories(store))) {
         if (life_of(directory).needed) out.push_back(std::move(directory));
     }
     return out;
 }
 
 void prune_handed_over(const store::Store& store) {
-    for (const fs::path& directory : all_directories(store)) {
+    for (const fs::path& directory : all_directories(store).value_or(std::vector<fs::path>())) {
         const Life life = life_of(directory);
         if (!life.needed && base::now() - life.last_sign > kept_after_end)
             static_cast<void>(base::remove_tree(directory));

@@ -19,7 +19,8 @@ namespace batchai::submit {
 // has no recorded end. If no attempt is recorded (srun was interrupted, or the user's script never
 // calls `batchai run`), the plan is needed for four weeks, the longest time that a job may wait in
 // the queue.
-[[nodiscard]] std::vector<std::filesystem::path> needed_hand_overs(const store::Store& store);
+[[nodiscard]] base::Result<std::vector<std::filesystem::path>> needed_hand_overs(
+    const store::Store& store);
 
 // Removes the directories that no job needs any more, a week after the last recorded activity, so
 // that the logs can be read for some time. A directory that cannot be removed is tried again next

@@ -86,7 +86,7 @@ bool has_ended(const store::Store& store, const store::Job& job) {
 
 base::Result<Digests> images_in_use(const store::Store& store, const slurm::Client& slurm) {
     Digests digests;
-    for (const auto& directory : needed_hand_overs(store))
+    for (const auto& directory : TRY(needed_hand_overs(store)))
         TRY(add_image_of(record::JobFiles(directory), digests));
     const std::vector<store::Job> jobs = TRY(all_jobs(store, digests));
     const auto views = status::view_jobs(store, slurm, jobs);

@@ -32,9 +32,11 @@ std::string path_of(void* handle, std::string_view otherwise) {
 std::vector<fs::path> site_packages(const fs::path& prefix) {
     std::vector<fs::path> found;
     std::error_code fault;
-    for (const auto& entry : fs::directory_iterator(prefix / "lib", fault)) {
-        if (entry.path().filename().string().starts_with("python3")) {
-            found.push_back(entry.path() / "site-packages");
+    // A range-for would throw where a file server fails in the middle.
+    fs::directory_iterator entry(prefix / "lib", fault);
+    for (; !fault && entry != fs::directory_iterator(); entry.increment(fault)) {
+        if (entry->path().filename().string().starts_with("python3")) {
+            found.push_back(entry->path() / "site-packages");
         }
     }
     std::sort(found.begin(), found.end());

@@ -82,7 +82,8 @@ bool is_meant(const image::Entry& entry, const std::string& word) {
     if (from + word.size() >= digits + shortest_digest &&
         std::string_view(entry.digest).substr(from).starts_with(word))
         return true;
-    if (entry.image == word) return true;
+    // The name of an entry may be missing.
+    if (!word.empty() && entry.image == word) return true;
     const auto left = image::parse(entry.image);
     const auto right = image::parse(word);
     return left && right && *left == *right;

@@ -79,7 +79,7 @@ std::map<std::string, Found> find_files(const std::vector<std::string>& director
     std::map<std::string, Found> files;
     for (std::size_t i = 0; i < directories.size(); ++i) {
         std::error_code missing;
-        for (const auto& entry : std::filesystem::directory_iterator(directories[i], missing)) {
+        for (const auto& entry : base::entries_of(directories[i], missing)) {
             if (format_of(entry.path()))
                 files[entry.path().filename().string()] = {entry.path(), i};
         }

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/file.hpp"
 #include "base/text.hpp"
 
 namespace batchai::node {
@@ -69,9 +70,8 @@ NetworkCounters::NetworkCounters(std::string_view net_dev, const std::string& sy
         (has_device ? names_ : others).push_back(std::move(name));
     }
     if (names_.empty()) names_ = std::move(others);
-    for (const auto& device :
-         fs::directory_iterator(fs::path(system) / "class/infiniband", error)) {
-        for (const auto& port : fs::directory_iterator(device.path() / "ports", error))
+    for (const auto& device : base::entries_of(fs::path(system) / "class/infiniband", error)) {
+        for (const auto& port : base::entries_of(device.path() / "ports", error))
             ports_.push_back((port.path() / "counters").string());
     }
 }

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
+#include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/lock.hpp"
 #include "base/text.hpp"
@@ -85,14 +86,13 @@ class Search {
   private:
     void look_into(const fs::path& directory) {
         std::error_code error;
-        fs::directory_iterator entry(directory, error);
-        for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+        for (const auto& entry : base::entries_of(directory, error)) {
             std::error_code unknown;
-            const fs::file_status status = entry->symlink_status(unknown);
+            const fs::file_status status = entry.symlink_status(unknown);
             if (fs::is_directory(status))
-                look_into(entry->path());
+                look_into(entry.path());
             else if (fs::is_regular_file(status))
-                look_at(entry->path());
+                look_at(entry.path());
             else if (unknown)
                 found_.complete = false;
         }

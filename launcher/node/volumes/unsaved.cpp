@@ -192,8 +192,9 @@ base::Result<bool> save_leftovers(const base::Root& node_root, const std::string
         return error && error != std::errc::no_such_file_or_directory;
     };
     std::error_code error;
-    for (const auto& mount : fs::directory_iterator(directory / ".volumes", error)) {
-        for (const auto& slot : fs::directory_iterator(mount.path(), error)) {
+    for (const auto& mount : base::entries_of(directory / ".volumes", error)) {
+        if (unreadable(error)) break;
+        for (const auto& slot : base::entries_of(mount.path(), error)) {
             if (!is_left(slot.path(), end)) {
                 storing = true;
                 continue;

@@ -142,10 +142,7 @@ class Packer {
                                      const std::string& name) {
         TRY(add_header(name, AE_IFDIR, 0, status.st_mode));
         std::error_code code;
-        std::vector<fs::directory_entry> entries;
-        fs::directory_iterator entry(path, code);
-        for (; !code && entry != fs::directory_iterator(); entry.increment(code))
-            entries.push_back(*entry);
+        auto entries = base::entries_of(path, code);
         if (code) return pass_over(path, code.message());
         std::sort(entries.begin(), entries.end());
         for (const auto& child : entries) {

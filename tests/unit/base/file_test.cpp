@@ -4,9 +4,29 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include <dirent.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+
+namespace {
+
+// After so many entries, the file server of all directories fails; negative: never.
+int entries_before_failure = -1;
+
+}  // namespace
+
+// Takes the place of libc's for this program and its libraries.
+extern "C" dirent* readdir(DIR* directory) {
+    if (entries_before_failure == 0) {
+        errno = ESTALE;
+        return nullptr;
+    }
+    if (entries_before_failure > 0) --entries_before_failure;
+    static const auto of_libc = reinterpret_cast<dirent* (*)(DIR*)>(dlsym(RTLD_NEXT, "readdir"));
+    return of_libc(directory);
+}
 
 namespace batchai::base {
 
@@ -31,6 +51,21 @@ TEST_F(FileTest, WriteAtomicallyReplacesAndKeepsTheMode) {
     ASSERT_EQ(stat(path.c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 0777U, 0600U);
     EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_), {}), 1);
+}
+
+TEST_F(FileTest, EntriesAreThoseThatCanBeRead) {
+    for (const char* name : {"one", "two", "three"})
+        ASSERT_TRUE(write_atomically(directory_ / name, ""));
+    std::error_code code;
+    EXPECT_EQ(entries_of(directory_, code).size(), 3U);
+    EXPECT_FALSE(code);
+    entries_before_failure = 4;  // "." and ".." are among them
+    const auto some = entries_of(directory_, code);
+    entries_before_failure = -1;
+    EXPECT_EQ(some.size(), 2U);
+    EXPECT_EQ(code.value(), ESTALE);
+    EXPECT_TRUE(entries_of(directory_ / "missing", code).empty());
+    EXPECT_EQ(code, std::errc::no_such_file_or_directory);
 }
 
 TEST_F(FileTest, CreateExclusivelyRefusesAnExistingFileAndLeavesItAlone) {

@@ -42,7 +42,7 @@ class HandOver : public ::testing::Test {
             files.directory(), std::filesystem::file_time_type::clock::now() - end.value_or(start));
     }
     [[nodiscard]] bool is_needed(const std::string& uuid) const {
-        const auto needed = needed_hand_overs(store_);
+        const auto needed = needed_hand_overs(store_).value();
         return std::find(needed.begin(), needed.end(), handed_over_directory(store_, uuid)) !=
                needed.end();
     }

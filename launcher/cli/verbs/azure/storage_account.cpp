@@ -121,7 +121,7 @@ Answer account_list(const AccountVerbOptions& options) {
         for (const auto& [name, account] : site.storage_accounts)
             add(name);
         std::error_code code;
-        for (const auto& entry : fs::directory_iterator(store.storage_root(), code)) {
+        for (const auto& entry : base::entries_of(store.storage_root(), code)) {
             const auto name = entry.path().filename().string();
             if (entry.is_directory(code) &&
                 store::check_name(store::kind<store::StorageAccount>, name))
