@@ -205,7 +205,8 @@ class JobFiles {
     [[nodiscard]] JobFiles array_task(int number) const {
         return JobFiles(directory_ / (task_prefix + std::to_string(number)));
     }
-    // Returns this directory and those of the array tasks that have started.
+    // Returns this directory and those of the array tasks that have started, as far as they can be
+    // read.
     [[nodiscard]] std::vector<JobFiles> with_array_tasks() const {
         std::vector<JobFiles> out{*this};
         std::error_code code;
@@ -215,8 +216,9 @@ class JobFiles {
         }
         return out;
     }
-    // Returns the numbers of these tasks, in no order.
-    [[nodiscard]] std::vector<int> started_array_tasks() const {
+    // Returns the numbers of these tasks, in no order. One that is missing would count as one that
+    // has never run, so it is an error if the directory cannot be read to its end.
+    [[nodiscard]] base::Result<std::vector<int>> started_array_tasks() const {
         std::vector<int> out;
         std::error_code code;
         for (const auto& entry : base::entries_of(directory_, code)) {
@@ -225,6 +227,8 @@ class JobFiles {
             const auto digits = std::string_view(name).substr(std::string_view(task_prefix).size());
             if (const auto number = base::number_in<int>(digits)) out.push_back(*number);
         }
+        if (code && code != std::errc::no_such_file_or_directory)
+            return base::system_error("list", directory_, code.value());
         return out;
     }
 

@@ -73,7 +73,7 @@ base::Result<std::vector<int>> tasks_of(const store::Store& store, const store::
     if (auto tasks = slurm::expand_array_indexes(text)) return std::move(*tasks);
     // The option has a form that only Slurm knows, so only what has begun or still waits is known.
     std::set<int> seen;
-    for (const int number : files.started_array_tasks())
+    for (const int number : TRY(files.started_array_tasks()))
         seen.insert(number);
     for (const std::string& id : slurm_ids_of(job)) {
         const auto found = statuses.find(id);
@@ -128,7 +128,7 @@ base::Result<std::vector<TaskView>> view_tasks(const store::Store& store, const 
     const record::JobFiles files = store.job_files(job.key);
     const std::vector<int> numbers = TRY(tasks_of(store, job, statuses));
     const std::vector<TaskRun> runs = runs_of(job, numbers);
-    const std::vector<int> begun = files.started_array_tasks();
+    const std::vector<int> begun = TRY(files.started_array_tasks());
     const std::set<int> started(begun.begin(), begun.end());
     std::vector<TaskView> tasks(numbers.size());
     std::vector<base::Result<void>> read(numbers.size());
@@ -148,10 +148,11 @@ base::Result<std::vector<TaskView>> view_tasks(const store::Store& store, const 
         if (const auto array = statuses.find(runs[i].slurm_job_id); array != statuses.end()) {
             const auto found = array->second.find(task.number);
             if (found != array->second.end()) status = *found->second;
-            left_array = !status && !task.attempt;
+            left_array = !status;
         }
         task.evidence = evidence_of(job, std::move(status), task.attempt, runs[i].attempts_before);
-        task.evidence.left_array = left_array;
+        // The attempts of an earlier array say nothing of this one.
+        task.evidence.left_array = left_array && !task.evidence.attempt;
         // What ended before the user stopped the job was not ended by that.
         if (job.termination_requested && task.attempt && task.attempt->end &&
             *task.attempt->end < *job.termination_requested)

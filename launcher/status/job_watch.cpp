@@ -27,7 +27,7 @@ constexpr auto pause_for_tasks = std::chrono::seconds(2);
 // Notes changes until Slurm is asked.
 base::Result<bool> JobWatch::record_of_a_task_changed() {
     const record::JobFiles files = store_.job_files(key_);
-    const auto begun = files.started_array_tasks();
+    const auto begun = TRY(files.started_array_tasks());
     const std::set<int> started(begun.begin(), begun.end());
     for (const TaskView& task : view_->tasks) {
         if (task.ended() || !started.contains(task.number)) continue;

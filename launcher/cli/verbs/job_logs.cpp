@@ -132,7 +132,7 @@ Answer print_tasks(const Context& here, const status::JobView& view,
                    const status::LogChoice& choice, const JobLogsOptions& options) {
     Headings headings;
     bool any = false;
-    const auto begun = here.store.job_files(view.job.key).started_array_tasks();
+    const auto begun = TRY(here.store.job_files(view.job.key).started_array_tasks());
     const std::set<int> started(begun.begin(), begun.end());
     for (const status::TaskView& task : view.tasks) {
         if (!started.contains(task.number)) continue;

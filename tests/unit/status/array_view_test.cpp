@@ -6,6 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/file.hpp"
+#include "tests/unit/base/scratch.hpp"
+
 namespace batchai::status {
 namespace {
 
@@ -90,6 +93,27 @@ TEST(EvidenceOf, AttemptsOfALaterArrayAreCountedOn) {
     now.restart_count = 1;
     EXPECT_EQ(execution_state(evidence_of(array_job(), now, attempt, 2)), ExecutionState::queued);
     EXPECT_FALSE(attempt);
+}
+
+// Breaks when an attempt of an earlier array hides that Slurm has forgotten a task that waited.
+TEST(ViewTasks, ATaskThatLeftItsSecondArrayWhileItWaitedWasCancelled) {
+    const Scratch scratch;
+    const store::Store store(scratch.path());
+    store::Job job = array_job();
+    job.key = {"g", "w", "e", "sweep"};
+    job.array = "1-2";
+    job.array_runs = {{.slurm_job_id = "20", .tasks = "1-2", .attempts_before = 1}};
+    const record::JobFiles files = store.job_files(job.key).array_task(1);
+    ASSERT_TRUE(base::make_directories(files.attempts()));
+    ASSERT_TRUE(base::write_atomically(files.attempt(1), record::to_json(ended_attempt(1, 3))));
+    auto other = status("20", JobState::pending, {2});
+    other.array_id = "20";
+    const auto tasks = view_tasks(store, job, array_statuses({{"20", other}}));
+    ASSERT_TRUE(tasks) << tasks.error().text();
+    ASSERT_EQ(tasks->size(), 2U);
+    EXPECT_FALSE(tasks->front().attempt);
+    EXPECT_TRUE(tasks->front().evidence.left_array);
+    EXPECT_FALSE(tasks->back().evidence.left_array);
 }
 
 TEST(Tasks, WithoutAWordOfSlurmNeedAccountingUnlessTheirRecordHasEnded) {
