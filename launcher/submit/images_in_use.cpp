@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/file.hpp"
-#include "plan/plan_file.hpp"
 #include "record/attempt.hpp"
 #include "record/job_files.hpp"
 #include "status/job_view.hpp"
@@ -24,13 +23,13 @@ base::Result<void> add_image_of(const record::JobFiles& files, Digests& digests)
     const auto text = base::read_file(files.plan());
     // The job was deleted in the meantime, or is just being submitted and has no plan yet.
     if (!text && text.error().exit_code == base::ExitCode::not_found) return {};
-    auto plan = plan::plan_from_json(TRY(text));
-    if (!plan) {
-        plan.error().where = files.plan().string();
-        return tl::unexpected(std::move(plan).error());
-    }
-    if (plan->container && !plan->container->digest.empty())
-        digests.insert(plan->container->digest);
+    if (!text) return tl::unexpected(text.error());
+    // Nothing else of it matters, so that it may be of any version of batchai.
+    const base::Value plan = TRY(base::parse_json(*text, files.plan().string()));
+    if (!plan["schema"].is_string())
+        return base::fail("the job's plan is damaged", files.plan().string());
+    const auto* const digest = plan["container"]["digest"].string();
+    if (digest != nullptr && !digest->empty()) digests.insert(*digest);
     return {};
 }
 

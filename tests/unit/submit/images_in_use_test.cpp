@@ -137,6 +137,10 @@ TEST_F(ImagesInUse, AreThoseOfJobsWhoseRecordsCannotBeRead) {
     slurm_says(job("12", "COMPLETED") + job("20", "RUNNING"));
     write(store_.job_files(later.key).record(), "{}");
     EXPECT_THAT(in_use(), UnorderedElementsAre(digest('a')));
+    write(store_.job_files(later.key).plan(),
+          R"({"schema": "batchai-plan/v99", "new": 1, "container": {"digest": ")" + digest('c') +
+              R"("}})");
+    EXPECT_THAT(in_use(), UnorderedElementsAre(digest('c')));
     // Which image it is can no longer be told.
     write(store_.job_files(later.key).plan(), "{}");
     EXPECT_FALSE(images_in_use(store_, slurm_));
