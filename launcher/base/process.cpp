@@ -28,7 +28,6 @@ namespace batchai::base {
 
 namespace {
 
-// The kernel keeps a signal that is blocked even if it is ignored.
 bool is_ignored(int number) {
     struct sigaction now {};
     return sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
@@ -40,7 +39,10 @@ HeldSignals::HeldSignals(std::initializer_list<int> numbers) {
     sigset_t held;
     sigemptyset(&held);
     for (const int number : numbers) {
-        if (number != SIGHUP || !is_ignored(number)) sigaddset(&held, number);
+        // The kernel keeps a signal that is blocked even if it is ignored. These are ignored by
+        // nohup, and by shells for what runs in the background of a script.
+        const bool is_of_terminal = number == SIGHUP || number == SIGINT || number == SIGQUIT;
+        if (!is_of_terminal || !is_ignored(number)) sigaddset(&held, number);
     }
     sigprocmask(SIG_BLOCK, &held, &before_);
     descriptor_.reset(signalfd(-1, &held, SFD_CLOEXEC | SFD_NONBLOCK));

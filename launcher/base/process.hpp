@@ -21,7 +21,8 @@ namespace batchai::base {
 
 // Blocks signals as long as the object exists, so that they can be handled in one place and no
 // handler interrupts a system call. A signal that has arrived and was not taken with next() has its
-// usual effect when the object is destroyed. SIGHUP does not come if it is ignored, as by nohup(1).
+// usual effect when the object is destroyed. SIGHUP, SIGINT and
+// SIGQUIT do not come if they are ignored, as by nohup(1) or in the background of a script.
 class HeldSignals {
   public:
     explicit HeldSignals(std::initializer_list<int> numbers);

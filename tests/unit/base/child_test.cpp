@@ -149,20 +149,23 @@ TEST(HeldSignals, AreAskedForOneByOne) {
     EXPECT_FALSE(signals.next_within(std::chrono::milliseconds(1)));
 }
 
-// Breaks when what runs under nohup ends with its terminal.
-TEST(HeldSignals, LeaveOutAHangupThatIsIgnored) {
-    struct sigaction before {};
-    struct sigaction ignore {};
-    ignore.sa_handler = SIG_IGN;
-    sigaction(SIGHUP, &ignore, &before);
-    {
-        const HeldSignals signals{SIGHUP, SIGUSR1};
-        raise(SIGHUP);
-        raise(SIGUSR1);
-        EXPECT_EQ(signals.next_within(seconds(10)), SIGUSR1);
-        EXPECT_FALSE(signals.next());
+// Breaks when what runs under nohup ends with its terminal, or what a script has put into the
+// background with an interrupt of the script.
+TEST(HeldSignals, LeaveOutThoseOfTheTerminalThatAreIgnored) {
+    for (const int number : {SIGHUP, SIGINT, SIGQUIT}) {
+        struct sigaction before {};
+        struct sigaction ignore {};
+        ignore.sa_handler = SIG_IGN;
+        sigaction(number, &ignore, &before);
+        {
+            const HeldSignals signals{number, SIGUSR1};
+            raise(number);
+            raise(SIGUSR1);
+            EXPECT_EQ(signals.next_within(seconds(10)), SIGUSR1);
+            EXPECT_FALSE(signals.next());
+        }
+        sigaction(number, &before, nullptr);
     }
-    sigaction(SIGHUP, &before, nullptr);
 }
 
 TEST(HeldSignals, ThatNobodyAskedForHaveTheirEffectAtTheEnd) {
