@@ -102,7 +102,9 @@ command -v tar > /dev/null 2>&1 || exit 66
 constexpr std::string_view send_script = R"sh([ -e "$p" ] || exit 64
 if [ -d "$p" ] && [ "$1" != 1 ]; then exit 65; fi
 cd "$d" || exit 67
-if [ -f "./$b" ] && [ ! -s "./$b" ] && [ "$(head -c 1 "./$b" | wc -c)" -gt 0 ]; then exit 70; fi
+if [ -f "./$b" ] && [ ! -s "./$b" ] && [ "$(head -c 1 "./$b" | wc -c)" -gt 0 ] && [ ! -s "./$b" ]; then
+  exit 70
+fi
 printf '\nbatchai-cp %s\n' "$b"
 case "$(tar --version 2> /dev/null)" in
 *"GNU tar"*) set -- --hard-dereference ;;

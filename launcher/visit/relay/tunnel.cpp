@@ -297,6 +297,8 @@ Tunnel::Turn CommandSide::turn(std::chrono::milliseconds longest, std::vector<in
 bool CommandSide::accept_all(const base::FileDescriptor& listener, std::uint16_t there) {
     // Somebody who connects again and again must not keep the other connections waiting.
     for (int i = 0; i < most_accepted && channels_.size() < most_channels; ++i) {
+        pollfd waiting{.fd = listener.get(), .events = POLLIN, .revents = 0};
+        if (poll(&waiting, 1, 0) != 1) return true;
         // Finding out whose connection it is takes another descriptor.
         base::FileDescriptor spare(fcntl(listener.get(), F_DUPFD_CLOEXEC, 0));
         if (!spare.valid()) return !must_wait(errno);

@@ -105,7 +105,9 @@ class Packer {
         const bool is_whole = count < chunk_.size();
         const auto size =
             is_whole ? std::uint64_t{count} : static_cast<std::uint64_t>(status.st_size);
-        if (size < count) return pass_over(path, "it has more bytes than its length says");
+        if (size == 0 && count > 0) return pass_over(path, "its length is not known");
+        // It has grown since.
+        count = static_cast<std::size_t>(std::min<std::uint64_t>(count, size));
         TRY(add_header(name, AE_IFREG, static_cast<std::int64_t>(size), status.st_mode));
         std::uint64_t left = size;
         while (count > 0) {

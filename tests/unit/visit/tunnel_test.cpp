@@ -237,6 +237,11 @@ TEST(TunnelWithoutDescriptors, WaitsForThem) {
                      {.port_state = [](std::uint16_t, PortState) {},
                       .refused = [](std::optional<uid_t>) { ADD_FAILURE(); },
                       .waits = [&](int code) { waited_for.push_back(code); }});
+    {
+        const NoMoreDescriptors none;
+        ASSERT_EQ(side.turn(milliseconds(10), {}), Tunnel::Turn::goes_on);
+        EXPECT_THAT(waited_for, testing::IsEmpty());  // nobody waits
+    }
     const int client = client_of(here);
     {
         const NoMoreDescriptors none;
