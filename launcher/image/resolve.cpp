@@ -104,8 +104,10 @@ base::Result<std::string> ask(const std::string& what, const std::string& source
     for (std::string& option : access.options())
         arguments.push_back(std::move(option));
     arguments.push_back(source);
-    auto done = access.registry.empty() ? ask_file(std::move(arguments), watch)
-                                        : run({std::move(arguments), question_deadline}, watch);
+    const bool is_archive =
+        source.starts_with("oci-archive:") || source.starts_with("docker-archive:");
+    auto done = is_archive ? ask_file(std::move(arguments), watch)
+                           : run({std::move(arguments), question_deadline}, watch);
     if (!done) {
         base::Error error = done.error();
         if (error.exit_code == base::ExitCode::timed_out && !access.registry.empty())

@@ -116,8 +116,7 @@ Answer remove_all(const Entries& entries, const ImageOptions& options) {
     if (options.shared)
         warn(
             "whether jobs of other users use these images is not known here; a job that runs in "
-            "one "
-            "may lose its files");
+            "one of them may lose its files");
     const auto agreed = TRY(confirm(options.yes));
     if (!agreed) return base::fail("operation cancelled");
     for (const image::Entry& entry : entries) {
