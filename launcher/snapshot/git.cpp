@@ -158,6 +158,7 @@ class WorkTree {
     base::Result<void> link_shared_indexes(const fs::path& repository) {
         std::error_code error;
         for (const auto& entry : base::entries_of(repository, error)) {
+            if (error) break;
             const std::string name = entry.path().filename().string();
             if (name.starts_with("sharedindex."))
                 fs::create_symlink(entry.path(), git_directory_.file(name), error);

@@ -82,7 +82,7 @@ void JobProgress::say_reason(const JobView& view) {
 
 void JobProgress::say_suspension(const JobView& view) {
     const bool before = std::exchange(suspended_, view.suspended());
-    if (before == suspended_ || view.ended()) return;
+    if (before == suspended_ || view.state != ExecutionState::running) return;
     base::print_error(
         "{}\n", suspended_ ? "The job is suspended: Slurm lets it go on later" : "The job goes on");
 }

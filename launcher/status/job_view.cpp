@@ -220,8 +220,8 @@ base::Result<std::vector<JobView>> view_jobs_of(const store::Store& store,
     auto views = TRY(view_jobs(store, client, std::move(jobs), std::move(asked), &left_out));
     if (left_out)
         cli::say_error(
-            fmt::format("{} of {} jobs are left out, because only accounting knows how "
-                        "they have ended: {}",
+            fmt::format("{} of {} jobs are left out, because only accounting knows "
+                        "whether they, or tasks of them, have ended: {}",
                         all - views.size(), all, left_out->text()));
     complete = unreadable.empty() && !left_out;
     return views;

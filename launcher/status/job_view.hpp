@@ -68,16 +68,16 @@ struct JobView {
 using AskedJobs = std::future<base::Result<slurm::Jobs>>;
 
 // Asks Slurm once for all jobs, except those that are in `asked`, and reads their records
-// meanwhile. If Slurm does not answer, the
-// jobs are still viewed if all their records say that they have ended; otherwise that is an
-// error. So it is if only accounting knows the end of some and it does not answer; with
-// `left_out` these are left out, and it becomes why.
+// meanwhile. If Slurm does not answer, the jobs are still viewed if all their records say that they
+// have ended; otherwise that is an error. It is also an error if accounting does not answer, and
+// only it knows whether some of the jobs, or tasks of them, have ended. With `left_out`, these jobs
+// are left out, and it becomes why.
 [[nodiscard]] base::Result<std::vector<JobView>> view_jobs(
     const store::Store& store, const slurm::Client& client, std::vector<store::Job> jobs,
     AskedJobs asked = {}, std::optional<base::Error>* left_out = nullptr);
 // Returns all jobs of an experiment. If there are many, Slurm is asked before their names are
-// known. A job whose record cannot be read, or whose end only accounting knows while it does not
-// answer, is left out, which is said as an error and makes `complete` false.
+// known. A job whose record cannot be read, or of which only accounting knows whether it has ended
+// while it does not answer, is left out, which is said as an error and makes `complete` false.
 [[nodiscard]] base::Result<std::vector<JobView>> view_jobs_of(const store::Store& store,
                                                               const slurm::Client& client,
                                                               const store::ExperimentKey& key,
