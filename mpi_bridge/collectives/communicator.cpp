@@ -313,12 +313,18 @@ Done CommunicatorImplementation::alltoall(const Call& call, std::span<const Cons
     if (on_one_node()) return stage_->alltoall(turn_of(call), out, in);
     if (stage_ == nullptr) {
         const auto* algorithm = &choose<Alltoall>(0);
+        const std::size_t ranks = out.size();
         if (algorithm->sends_through_others) {
             if (!known) {
                 Conversation agreeing = converse(call);
-                known = TRY(agree_on_longest(agreeing, std::max(longest_of(out), longest_of(in))));
+                known = TRY(agree_on_lengths(
+                    agreeing, {.longest = std::max(longest_of(out), longest_of(in)),
+                               .most_in_all = std::max(total_bytes(out), total_bytes(in))}));
             }
-            algorithm = &choose<Alltoall>(known->longest * out.size());
+            // Padding would take more than the steps that are saved.
+            const std::size_t bytes = known->longest * ranks;
+            algorithm = known->most_are_shorter(ranks) ? find_algorithm<Alltoall>("pairwise")
+                                                       : &choose<Alltoall>(bytes);
         }
         Conversation talk = converse(call);
         return finished(algorithm->run(talk, out, in, known.value_or(MessageLengths())));

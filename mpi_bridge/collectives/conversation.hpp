@@ -15,9 +15,10 @@
 
 namespace mpi_bridge {
 
-[[nodiscard]] inline std::size_t total_bytes(std::span<const Bytes> parts) {
+template <typename Memory>
+[[nodiscard]] std::size_t total_bytes(std::span<const Memory> parts) {
     std::size_t bytes = 0;
-    for (const Bytes part : parts)
+    for (const Memory& part : parts)
         bytes += part.size();
     return bytes;
 }
@@ -34,7 +35,14 @@ template <typename Memory>
 // What all ranks know alike of the messages of an alltoall.
 struct MessageLengths {
     std::size_t longest = 0;  // of all messages between all ranks
-    bool equal = false;       // all are that long
+    // The most that any rank sends or receives; not used if all messages are equally long.
+    std::size_t most_in_all = 0;
+    bool equal = false;  // all messages are that long
+
+    // Whether few of so many ranks' messages are nearly as long as the longest.
+    [[nodiscard]] bool most_are_shorter(std::size_t ranks) const {
+        return !equal && most_in_all < longest * ranks / 4;
+    }
 };
 
 // Parameters that tune the algorithms; they must be the same on all ranks.

@@ -14,6 +14,7 @@
 // same length, a slot begins with that of its message, by which the receiver detects that its
 // sender expected another one.
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 
@@ -46,9 +47,8 @@ class Bruck {
 
     [[nodiscard]] Done run() {
         fill_slots();
-        std::uint32_t step = 0;
         for (int distance = 1; distance < size_; distance *= 2)
-            TRY(pass_on(distance, step++));
+            TRY(pass_on(distance));
         return take_from_slots();
     }
 
@@ -84,7 +84,9 @@ class Bruck {
         return at;
     }
 
-    [[nodiscard]] Done pass_on(int distance, std::uint32_t step) const {
+    // The step has the number that a message between the same two ranks has in the pairwise
+    // exchange, so that ranks which disagree about the length find out.
+    [[nodiscard]] Done pass_on(int distance) const {
         const std::size_t bytes = each_run(distance, [&](Bytes run, std::size_t at) {
             std::memcpy(outgoing_.data() + at, run.data(), run.size());
         });
@@ -95,7 +97,7 @@ class Bruck {
         both.out = {&out, 1};
         both.from = below(distance);
         both.in = {&in, 1};
-        both.step = step;
+        both.step = static_cast<std::uint32_t>(distance);
         TRY(transfer(talk_, both, {}));
         each_run(distance, [&](Bytes run, std::size_t at) {
             std::memcpy(run.data(), incoming_.data() + at, run.size());
@@ -129,13 +131,15 @@ class Bruck {
 
 }  // namespace
 
-Outcome<MessageLengths> agree_on_longest(Conversation& talk, std::size_t own_longest) {
+Outcome<MessageLengths> agree_on_lengths(Conversation& talk, const MessageLengths& own) {
     // No message is longer than the memory, which a signed number can count.
-    auto longest = static_cast<std::int64_t>(own_longest);
-    auto* memory = reinterpret_cast<std::byte*>(&longest);
+    std::array numbers = {static_cast<std::int64_t>(own.longest),
+                          static_cast<std::int64_t>(own.most_in_all)};
+    auto* memory = reinterpret_cast<std::byte*>(numbers.data());
     const Reduction& most = *find_reduction(MPIB_INT64, MPIB_MAX);
-    TRY(allreduce_recursive_doubling(talk, most, memory, memory, 1));
-    return MessageLengths{.longest = static_cast<std::size_t>(longest)};
+    TRY(allreduce_recursive_doubling(talk, most, memory, memory, numbers.size()));
+    return MessageLengths{.longest = static_cast<std::size_t>(numbers[0]),
+                          .most_in_all = static_cast<std::size_t>(numbers[1])};
 }
 
 Done alltoall_bruck(Conversation& talk, std::span<const ConstBytes> out, std::span<const Bytes> in,

@@ -61,8 +61,9 @@ namespace mpi_bridge {
                                                    const std::byte* send, std::byte* recv,
                                                    std::size_t count, int radix);
 
-// Lets the ranks tell each other how long the longest message is that each sends or receives.
-[[nodiscard]] Outcome<MessageLengths> agree_on_longest(Conversation& talk, std::size_t own_longest);
+// Lets the ranks tell each other what each knows of its own messages.
+[[nodiscard]] Outcome<MessageLengths> agree_on_lengths(Conversation& talk,
+                                                       const MessageLengths& own);
 
 // out[r] goes to rank r, in[r] comes from rank r; this rank's own part is copied. The lengths need
 // not be known.

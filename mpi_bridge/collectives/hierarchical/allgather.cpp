@@ -82,7 +82,8 @@ Done allgather_by_leaders(const Hierarchy& all, std::span<const Bytes> parts) {
             if (all.layout.host_of(member) != all.layout.own_host) return;
             std::memcpy(packed.data(), part.data(), part.size());
         });
-        const auto& algorithm = all.choose<Allgather>(total_bytes(blocks.of_hosts));
+        const auto& algorithm =
+            all.choose<Allgather>(total_bytes(std::span<const Bytes>(blocks.of_hosts)));
         TRY(algorithm.run(all.across, blocks.of_hosts));
     }
     TRY(all.stage.broadcast(all.turn, blocks.memory, leader));

@@ -11,9 +11,9 @@
 //
 // Steps 2 and 3 handle as many nodes at once as the memory allows. Among many nodes, short blocks
 // are sent through the leaders of other nodes, which takes fewer messages. Both ranks of a message
-// know its length, so they agree whether it is short. Either way, the bytes between nodes are just
-// those of the messages. With h nodes there are h-1 messages per leader, instead of one from each
-// rank to every rank of the other nodes.
+// know its length, so they agree whether it is short. Unless blocks are sent through others, the
+// bytes between nodes are just those of the messages, and with h nodes there are h-1 messages per
+// leader, instead of one from each rank to every rank of the other nodes.
 //
 // A block is sent even if it is empty, so that ranks detect it when they disagree about a length.
 #include <algorithm>
@@ -131,12 +131,19 @@ class ShortMessages {
     // Decides whether blocks are sent through the leaders of other nodes, all turns at once.
     [[nodiscard]] Done choose_algorithm(std::size_t own_longest) {
         if (!all_.choose<Alltoall>(0).sends_through_others) return {};
-        block_lengths_ = TRY(agree_on_longest(all_.across, own_longest));
+        block_lengths_ = TRY(agree_on_lengths(
+            all_.across, {.longest = own_longest,
+                          .most_in_all = std::max(sum_of_blocks(to_), sum_of_blocks(from_))}));
         const std::size_t bytes = block_lengths_.longest * (turns_ + 1);
         const auto& algorithm = all_.choose<Alltoall>(bytes);
         const bool has_memory = bytes <= all_.share_bytes;
-        if (algorithm.sends_through_others && has_memory) algorithm_ = &algorithm;
+        const bool is_dense = !block_lengths_.most_are_shorter(turns_ + 1);
+        if (algorithm.sends_through_others && has_memory && is_dense) algorithm_ = &algorithm;
         return {};
+    }
+
+    [[nodiscard]] std::size_t sum_of_blocks(const Direction& way) const {
+        return std::accumulate(way.all.begin(), way.all.end(), std::size_t{0});
     }
 
     [[nodiscard]] std::size_t block_length(const Direction& way, std::size_t turn) const {

@@ -19,9 +19,11 @@ std::int64_t sum(std::span<const std::int64_t> values) {
 
 // What the members tell each other.
 struct MemberRows {
-    std::int64_t length = 0;    // in rows or in bytes
-    std::uint64_t room = 0;     // bytes that its recv can hold
-    std::uint64_t longest = 0;  // bytes of the longest message that it sends; only of an alltoall
+    std::int64_t length = 0;  // in rows or in bytes
+    std::uint64_t room = 0;   // bytes that its recv can hold
+    // Of an alltoall: bytes of the longest message that it sends, and of all that it sends.
+    std::uint64_t longest = 0;
+    std::uint64_t sent = 0;
 };
 
 Outcome<std::vector<MemberRows>> gather_member_rows(Communicator& communicator,
@@ -64,7 +66,8 @@ Done check_room_of_members(const Communicator& communicator, const Communicator:
 
 Done gather_row_counts(Communicator& communicator, const Communicator::Call& call,
                        OwnRequest& request) {
-    auto members = TRY(gather_member_rows(communicator, call, {request.rows, request.room}));
+    auto members =
+        TRY(gather_member_rows(communicator, call, {.length = request.rows, .room = request.room}));
     request.received_rows.clear();
     for (const MemberRows& member : members)
         request.received_rows.push_back(member.length);
@@ -105,12 +108,20 @@ Outcome<MessageLengths> exchange_row_counts(Communicator& communicator,
     const auto own = static_cast<std::int64_t>(bytes_of_result(request));
     const auto most_rows =
         static_cast<std::uint64_t>(*std::max_element(splits.begin(), splits.end()));
-    const auto members = TRY(gather_member_rows(
-        communicator, call, {own, request.room, most_rows * row_bytes(request.descriptor)}));
+    const std::uint64_t bytes_each = row_bytes(request.descriptor);
+    const auto members =
+        TRY(gather_member_rows(communicator, call,
+                               {.length = own,
+                                .room = request.room,
+                                .longest = most_rows * bytes_each,
+                                .sent = static_cast<std::uint64_t>(sum(splits)) * bytes_each}));
     TRY(check_room_of_members(communicator, call, members, request));
     MessageLengths lengths;
-    for (const MemberRows& member : members)
+    for (const MemberRows& member : members) {
+        const auto received = static_cast<std::size_t>(member.length);
         lengths.longest = std::max<std::size_t>(lengths.longest, member.longest);
+        lengths.most_in_all = std::max({lengths.most_in_all, received, std::size_t{member.sent}});
+    }
     return lengths;
 }
 

@@ -26,7 +26,7 @@ namespace mpi_bridge {
 [[nodiscard]] std::vector<std::size_t> scatter_counts(const OwnRequest& request, int members);
 
 // Fills in the request's received_rows and result_rows for an alltoall: the rows that each member
-// sends to this one. Returns the longest message between any two members.
+// sends to this one. Returns how long the messages between all members are.
 [[nodiscard]] Outcome<MessageLengths> exchange_row_counts(Communicator& communicator,
                                                           const Communicator::Call& call,
                                                           std::span<const std::int64_t> splits,

@@ -32,9 +32,11 @@ void run_alltoall(const Algorithm<Alltoall>& algorithm, int size, std::size_t se
                 incoming.emplace_back(out(part), part.size());
             MessageLengths lengths{.longest = length_of(0, 0), .equal = equal};
             if (!equal) {
-                lengths = TRY(mpi_bridge::agree_on_longest(
-                    talk, std::max(mpi_bridge::longest_of(std::span<const ConstBytes>(outgoing)),
-                                   mpi_bridge::longest_of(std::span<const Bytes>(incoming)))));
+                const std::span<const ConstBytes> to = outgoing;
+                const std::span<const Bytes> from = incoming;
+                lengths = TRY(mpi_bridge::agree_on_lengths(
+                    talk, {.longest = std::max(mpi_bridge::longest_of(to),
+                                               mpi_bridge::longest_of(from))}));
             }
             auto done = algorithm.run(talk, outgoing, incoming, lengths);
             for (std::size_t r = 0; r < ranks; ++r)

@@ -227,6 +227,41 @@ TEST(Traffic, OfAnAlltoallSendsShortMessagesThroughOtherRanks) {
               hosts * (hosts - 1));
 }
 
+// Padded messages, nearly all of which are empty, would cost more than they save.
+TEST(Traffic, OfAnAlltoallSendsFewMessagesDirectly) {
+    constexpr std::size_t hosts = 19;
+    constexpr std::size_t steps = 5;
+    Placement apart(hosts);
+    std::iota(apart.begin(), apart.end(), 0);
+    Hosts ranks(apart, many_steps);
+    const MessageLength to_the_next = [](std::size_t from, std::size_t to) {
+        return to == (from + 1) % hosts ? std::size_t{8} : std::size_t{0};
+    };
+    EXPECT_LE(check_alltoall(ranks, to_the_next).messages(), hosts * (steps + 2));
+}
+
+// Breaks when the ranks' messages have numbers under which they never meet.
+TEST(Traffic, OfAnAlltoallInWhichRanksDisagreeAboutTheLengthEnds) {
+    constexpr std::size_t hosts = 19;
+    Placement apart(hosts);
+    std::iota(apart.begin(), apart.end(), 0);
+    Hosts ranks(apart, many_steps);
+    const auto outcomes = ranks.outcomes([&](Communicator& all) {
+        const std::size_t bytes = own(all) == 7 ? 20000 : 8;
+        const std::vector<std::byte> sent(bytes);
+        std::vector<std::vector<std::byte>> received(hosts, std::vector<std::byte>(bytes));
+        const std::vector<ConstBytes> out(hosts, sent);
+        const std::vector<Bytes> in(received.begin(), received.end());
+        return all.alltoall(Hosts::call(bytes), out, in,
+                            mpi_bridge::MessageLengths{.longest = bytes, .equal = true});
+    });
+    EXPECT_TRUE(std::any_of(outcomes.begin(), outcomes.end(), [](const Done& outcome) {
+        return !outcome && outcome.error().status == MPIB_ERROR_MISMATCH;
+    }));
+    EXPECT_TRUE(std::none_of(outcomes.begin(), outcomes.end(),
+                             [](const Done& outcome) { return outcome.has_value(); }));
+}
+
 TEST(Traffic, OfAnAlltoallSendsShortBlocksThroughOtherLeaders) {
     constexpr std::size_t hosts = 19;
     constexpr std::size_t steps = 5;
