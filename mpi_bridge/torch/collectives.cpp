@@ -145,6 +145,7 @@ EngineBackend::WorkPtr EngineBackend::allreduce_all(Tensors& tensors,
 EngineBackend::WorkPtr EngineBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) {
     const auto& tensor = tensors.at(0);
     Pending pending(*this, tensors, is_waited_for(opts));
+    const auto root = job_rank(opts.rootRank);
     const auto is_root = opts.rootRank == group_.rank;
     if (is_xor(opts.reduceOp)) {
         xor_all(pending, tensor, is_root ? tensor : at::Tensor());
@@ -157,7 +158,7 @@ EngineBackend::WorkPtr EngineBackend::reduce(Tensors& tensors, const c10d::Reduc
                     .send = flat,
                     .recv = is_root ? flat : at::Tensor(),
                     .reduction = reduction,
-                    .root = job_rank(opts.rootRank)});
+                    .root = root});
     return pending.work();
 }
 
@@ -212,16 +213,19 @@ void EngineBackend::reduce_scatter_parts(Pending& pending, const at::Tensor& out
     const auto ordered = engine_order(parts);
     const auto own = parts[group_.rank].numel();
     if (is_xor(op)) {
+        require_one_type("reduce_scatter", output, parts);
         const auto size = getSize();
         const auto whole = empty_like(own * size, output);
         std::vector<std::int64_t> splits;
         for (const auto& part : ordered) {
             splits.push_back(static_cast<std::int64_t>(part.nbytes()));
         }
-        pending.submit({.kind = MPIB_ALLTOALL,
-                        .send = as_bytes(at::cat(ordered)),
-                        .recv = as_bytes(whole),
-                        .splits = std::move(splits)});
+        const auto submitted = pending.submit({.kind = MPIB_ALLTOALL,
+                                               .send = as_bytes(at::cat(ordered)),
+                                               .recv = as_bytes(whole),
+                                               .splits = std::move(splits)});
+        const auto expected = static_cast<std::int64_t>(parts[group_.rank].nbytes());
+        pending.expect("reduce_scatter", submitted, std::vector<std::int64_t>(size, expected));
         pending.when_done([whole, size, place = output.detach()](const auto&) {
             place.copy_(xor_of(whole.chunk(size)).view(place.sizes()));
         });

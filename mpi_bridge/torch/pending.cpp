@@ -141,10 +141,10 @@ void Pending::when_done(std::function<void(const std::vector<InFlight>&)> action
 
 void Pending::expect(const char* operation, std::size_t submitted,
                      std::vector<std::int64_t> sizes) {
-    parts_.finish.insert(
-        parts_.finish.begin(),
-        [operation, submitted, sizes = std::move(sizes), ranks = group_.ranks_in_engine_order()](
-            const auto& all) { require_received(operation, all[submitted], sizes, ranks); });
+    parts_.checks.emplace_back([operation, submitted, sizes = std::move(sizes),
+                                ranks = group_.ranks_in_engine_order()](const auto& all) {
+        require_received(operation, all[submitted], sizes, ranks);
+    });
 }
 
 void Pending::note_stream(const at::Tensor& tensor) {
@@ -169,7 +169,7 @@ std::size_t Pending::submit(Operation operation) {
             operation.send = operation.recv = place;
         }
     }
-    // What is refused has used up its name, as in Python.
+    // What the engine refuses has used up its name, as in Python.
     const Description description(operation, name, group_.process_set(), is_waited_for_);
     std::vector<at::Tensor> memory{operation.send};
     if (operation.recv.defined()) {

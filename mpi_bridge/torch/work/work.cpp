@@ -157,6 +157,9 @@ void EngineWork::complete() {
             if (parts_.source) {
                 source_member_ = parts_.source(parts_.in_flight.front());
             }
+            for (const auto& check : parts_.checks) {
+                check(parts_.in_flight);
+            }
             run_finish();
         } catch (const Error& error) {
             if (error.status() == MPIB_ERROR_INTERRUPTED) {

@@ -32,7 +32,9 @@ class EngineWork final : public c10d::Work {
     struct Parts {
         std::vector<InFlight> in_flight{};
         std::vector<at::Tensor> result{};
-        /// These run once, in order, when all have succeeded: they put results in their places.
+        /// These run first when all have succeeded: they look at what has come.
+        std::vector<std::function<void(const std::vector<InFlight>&)>> checks{};
+        /// These run once, in order, after that: they put results in their places.
         std::vector<std::function<void(const std::vector<InFlight>&)>> finish{};
         /// The streams whose order the operations follow, one for each device.
         std::vector<c10::Stream> streams{};

@@ -133,6 +133,7 @@ class Operations:
         """Reduce to the root, in place there."""
         (tensor,) = tensors
         pending = Pending(self, tensors, opts)
+        root = self._job_rank(opts.rootRank)
         is_root = opts.rootRank == self._group_rank
         if is_xor(opts.reduceOp):
             self._xor_all(pending, tensor, tensor if is_root else None)
@@ -146,7 +147,7 @@ class Operations:
             flat if is_root else None,
             op=reduction.op,
             prescale=reduction.prescale,
-            root=self._job_rank(opts.rootRank),
+            root=root,
         )
         return pending.work()
 
@@ -208,8 +209,10 @@ class Operations:
         if is_xor(op):
             send = as_bytes(torch.cat(self._engine_order(parts)))
             splits = [part.numel() * part.element_size() for part in self._engine_order(parts)]
+            require_one_type("reduce_scatter", output, parts)
             whole = torch.empty(own * self.size(), dtype=output.dtype, device=output.device)
-            pending.submit(Kind.ALLTOALL, send, as_bytes(whole), splits=splits)
+            handle = pending.submit(Kind.ALLTOALL, send, as_bytes(whole), splits=splits)
+            pending.expect("reduce_scatter", handle, [parts[self._group_rank].nbytes] * self.size())
             pending.when_done(
                 lambda: output.detach().copy_(xor_of(whole.chunk(self.size())).view(output.shape))
             )

@@ -43,6 +43,7 @@ class Pending:
         self._names: list[str] = []
         self._handles: list[Handle] = []
         self._streams: dict[torch.device, int] = {}
+        self._checks: list[Callable[[], None]] = []
         self._finish: list[Callable[[], None]] = []
         self._is_waited_for = is_waited_for(opts)
         self.limit = group._limit  # the timeout in seconds, or None
@@ -78,8 +79,8 @@ class Pending:
         It is for allgather and alltoall.
         """
         ranks = self._group._engine_order(self._group._members)
-        self._finish.insert(
-            0, lambda: require_received(operation, handle.wait().received_rows, sizes, ranks)
+        self._checks.append(
+            lambda: require_received(operation, handle.wait().received_rows, sizes, ranks)
         )
 
     def submit(self, kind: Kind, send: Any, recv: Any = None, **options: Any) -> Handle:
@@ -123,9 +124,14 @@ class Pending:
             self._group._completer,
             limit=self.limit,
             streams=self._streams,
+            check=self._look if self._checks else None,
         )
         self._group._remember(self._names, work)
         return work
+
+    def _look(self) -> None:
+        for check in self._checks:
+            check()
 
     def _complete(self) -> None:
         with torch.no_grad():

@@ -39,8 +39,10 @@ class EngineWork(dist.Work):
         limit: float | None = None,
         streams: Mapping[torch.device, int] | None = None,
         source: Callable[[], int] | None = None,
+        check: Callable[[], None] | None = None,
     ) -> None:
         super().__init__()
+        self._check = check
         self._handles = list(handles)
         self._result = result
         self._finish = finish
@@ -120,6 +122,8 @@ class EngineWork(dist.Work):
                 self._order_current_streams()
                 if self._source is not None:
                     self._source_member = self._source()
+                if self._check is not None:
+                    self._check()
                 if self._finish is not None:
                     try:
                         self._finish()

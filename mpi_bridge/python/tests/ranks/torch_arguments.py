@@ -99,12 +99,32 @@ def check_a_part_of_a_reduction_without_a_place():
     refused(ValueError, "4 elements", lambda: dist.reduce_scatter(torch.zeros(4), parts))
 
 
+def check_parts_of_a_reduction_of_bits():
+    xor, ones = dist.ReduceOp.BXOR, torch.ones(2 * SIZE, dtype=torch.int32)
+    longs = torch.zeros(2, dtype=torch.int64)
+    refused(ValueError, "same type", lambda: dist.reduce_scatter_tensor(longs, ones, xor))
+    if SIZE == 1:
+        return
+    # Rank 0 expects three elements of each rank.
+    parts = [torch.ones(3 if RANK == rank == 0 else 2).int() for rank in range(SIZE)]
+    output = torch.zeros_like(parts[RANK])
+    if RANK == 0:
+        text = check.raises(
+            mpi_bridge.MismatchError, lambda: dist.reduce_scatter(output, parts, xor)
+        )
+        check.equal("bits", "rank 1 sent 8 bytes where 12 were expected" in text, True)
+        return
+    dist.reduce_scatter(output, parts, xor)
+    same("of the others", output, torch.full((2,), SIZE % 2).int())
+
+
 def check_ranks_that_are_not_in_the_group():
     ones = torch.ones(3)
     for rank in (-1, SIZE):
         for action in (
             lambda rank=rank: dist.broadcast(ones, group_src=rank),
             lambda rank=rank: dist.reduce(ones, group_dst=rank),
+            lambda rank=rank: dist.reduce(ones.int(), group_dst=rank, op=dist.ReduceOp.BXOR),
             lambda rank=rank: dist.gather(ones, None, group_dst=rank),
             lambda rank=rank: dist.scatter(ones, None, group_src=rank),
             lambda rank=rank: dist.isend(ones, group_dst=rank),
