@@ -207,6 +207,9 @@ class GradientReducer:
         if told[-1]:
             self._agree()
         self._learn_sparse({p for p, is_one in zip(self._names, is_sparse) if is_one})
+        self._forget_sparse(
+            {p for p, *found in zip(self._names, present, is_sparse) if found == [True, False]}
+        )
         travelling = {
             p: name for (p, name), is_needed in zip(self._names.items(), needed) if is_needed
         }
@@ -226,6 +229,18 @@ class GradientReducer:
         for parameter in new & self._in_flight.keys():
             if not parameter.grad.is_sparse:
                 parameter.grad = parameter.grad.to_sparse(1)
+
+    def _forget_sparse(self, parameters: set[torch.Tensor]) -> None:
+        """Let the gradients that are dense on all ranks that have one travel as dense ones."""
+        gone = parameters & self._known_sparse
+        if not gone:
+            return
+        self._known_sparse -= gone
+        self._count_groups(self._travelling)
+        self._memory = None
+        for parameter in gone & self._in_flight.keys():
+            if parameter.grad is not None and parameter.grad.is_sparse:
+                parameter.grad = parameter.grad.to_dense()
 
     def _reduce_new(self) -> None:
         """Reduce the gradients that have not travelled in this step."""
@@ -415,10 +430,7 @@ class GradientReducer:
             p not in self._absent if p in self._travelling else is_needed and p.grad is not None
             for p, is_needed in zip(self._names, needed)
         ]
-        is_sparse = [
-            p in self._known_sparse or (p.grad is not None and p.grad.is_sparse)
-            for p in self._names
-        ]
+        is_sparse = [p.grad is not None and p.grad.is_sparse for p in self._names]
         flags = [*present, *needed, *is_sparse, not self._agreed]
         return torch.tensor([float(flag) for flag in flags], dtype=dtype)
 

@@ -138,5 +138,24 @@ def check_a_sparse_gradient_that_is_dense_on_one_rank():
         check.close(f"step {step}", model.weight.grad.to_dense(), expected, 1e-6)
 
 
+def check_a_sparse_gradient_that_becomes_dense_on_all_ranks():
+    """The script uses the same weights in another way, too, from some step on."""
+    model = Words().words
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    optimizer = wrap(torch.optim.SGD(model.parameters(), lr=0.5), model.named_parameters())
+    for step in range(6):
+        is_dense = step in (2, 3)
+        optimizer.zero_grad()
+        loss = model(torch.tensor([step])).sum()
+        if is_dense:
+            loss = loss + model.weight.sum()
+        loss.backward()
+        optimizer.synchronize()
+        expected = torch.full((9, 4), float(is_dense))
+        expected[step] += 1.0
+        check.equal(f"layout in step {step}", model.weight.grad.is_sparse, not is_dense)
+        check.close(f"step {step}", model.weight.grad.to_dense(), expected, 1e-6)
+
+
 if __name__ == "__main__":
     rows.run(globals())
