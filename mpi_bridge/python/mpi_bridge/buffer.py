@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 import sys
 from dataclasses import dataclass
 from typing import Any, Callable
@@ -152,7 +153,8 @@ def _from_buffer_protocol(source: Any) -> Buffer:
         raise _refuse(source, str(error)) from error
     view = held.view
     format = (view.format or b"B").decode()
-    if "O" in format:
+    # Names of fields stand between colons.
+    if "O" in re.sub(":[^:]*:", "", format):
         raise _refuse(source, _OBJECTS)
     return Buffer(
         address=view.buf or 0,

@@ -119,7 +119,7 @@ def _agree(store: Any, rank: int, size: int, place: str, seconds: float) -> str:
                 name = secrets.token_hex(8)
                 store.set(f"{place}/said", " ".join([name, *heard]))
             found = [f"{place}/{name}/found/{each}" for each in range(1, size)]
-            if not found or store.check(found):
+            if not found or _has(store, found):
                 store.set(f"{place}/{name}/agreed", "yes")
                 return name
         else:
@@ -127,9 +127,20 @@ def _agree(store: Any, rank: int, size: int, place: str, seconds: float) -> str:
             name, *heard = store.get(f"{place}/said").decode().split()
             if heard[rank : rank + 1] == [own]:
                 store.set(f"{place}/{name}/found/{rank}", "yes")
-                if store.check([f"{place}/{name}/agreed"]):
+                if _has(store, [f"{place}/{name}/agreed"]):
                     return name
         patience.pause()
+
+
+def _has(store: Any, keys: list[str]) -> bool:
+    """Tell whether the store has all these keys."""
+    if hasattr(store, "check"):  # since torch 2.3
+        return store.check(keys)
+    try:
+        store.wait(keys, timedelta(milliseconds=10))
+    except RuntimeError:
+        return False
+    return True
 
 
 class _Patience:

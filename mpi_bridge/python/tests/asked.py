@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Asks a process with batchai_torch_calls.py for its collectives, as `batchai job stacks` does."""
 
+import contextlib
 import json
 import os
 import time
@@ -12,8 +13,16 @@ NAME = "batchai-torch"
 
 def files_of(pid):
     """Return the paths of its files in memory of that name."""
-    links = Path(f"/proc/{pid}/fd").iterdir()
-    return [link for link in links if str(link.readlink()).startswith(f"/memfd:{NAME} ")]
+    return [link for link, target in _links_of(pid) if target.startswith(f"/memfd:{NAME} ")]
+
+
+def _links_of(pid):
+    """Return the open files of the process with where they lead, but for those closed meanwhile."""
+    found = []
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found.append((link, str(link.readlink())))
+    return found
 
 
 def ask(pid, number=7):
@@ -26,8 +35,7 @@ def ask(pid, number=7):
     else:
         raise AssertionError(f"process {pid} cannot be asked")
     assert (name, version, file) == (NAME, "1", path.name)
-    links = Path(f"/proc/{pid}/fd").iterdir()
-    pipe = next(link for link in links if str(link.readlink()) == f"pipe:[{inode}]")
+    pipe = next(link for link, target in _links_of(pid) if target == f"pipe:[{inode}]")
     with pipe.open("w") as questions:
         questions.write(f"{number}\n")
     deadline = time.monotonic() + 60
