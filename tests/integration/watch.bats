@@ -109,6 +109,8 @@ execution_log() { as_user sh -c "cat \$(find $HOME_DIR/logs -name 'execution*.lo
         "$(watched '{"progress": {"pattern": "^step", "within": "PT20S"}, "action": "end"}')"
     create suspended
     wait_until 60 has_printed suspended 'step 1'
+    # Once its first sample is there.
+    wait_until 60 batchai job top suspended --once
     local id since
     id=$(batchai job show --name suspended --query slurmJobId --output tsv)
     as_root_on login scontrol suspend "$id"
