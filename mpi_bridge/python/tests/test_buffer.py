@@ -114,6 +114,12 @@ def test_a_tensor_whose_memory_has_other_values_is_refused():
         assert buffer_of(source.resolve_conj().resolve_neg()).count == 1
 
 
+def test_fields_may_have_any_name():
+    records = np.zeros(2, [("Open", "f8"), ("Offset", "i4")])
+    buffer = buffer_of(memoryview(records))
+    assert (buffer.nbytes, buffer.datatype) == (records.nbytes, None)
+
+
 def test_numbers_in_foreign_byte_order_can_be_moved_but_not_reduced():
     buffer = buffer_of(np.zeros(3, ">f8"))
     assert buffer.datatype is None
