@@ -125,7 +125,8 @@ base::Result<Value> list_files(const Context& here, const JobFileListOptions& op
 
 // Lists the files of all tasks of an array job that have started, each below the task's name.
 base::Result<Value> list_files_of_tasks(const Context& here, const JobFileListOptions& options) {
-    std::vector<int> tasks = TRY(here.store.job_files(user::job_key(options.job)).started_array_tasks());
+    std::vector<int> tasks =
+        TRY(here.store.job_files(user::job_key(options.job)).started_array_tasks());
     std::sort(tasks.begin(), tasks.end());
     Value::Array all;
     for (const int task : tasks) {
