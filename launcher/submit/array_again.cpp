@@ -13,6 +13,7 @@
 #include "base/lock.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
+#include "cli/output/terminal.hpp"
 #include "plan/make.hpp"
 #include "record/retries.hpp"
 #include "slurm/parse.hpp"
@@ -76,10 +77,10 @@ base::Result<base::FileDescriptor> lock_tasks(const record::JobFiles& files) {
                       "try again when it has ended", base::ExitCode::refused);
 }
 
-base::Result<store::ArrayRun> run_tasks_again(const store::Store& store,
-                                              const slurm::Client& client, const plan::Plan& plan,
-                                              const store::Job& job,
-                                              const std::vector<status::TaskView>& tasks) {
+base::Result<void> run_tasks_again(const store::Store& store, const slurm::Client& client,
+                                   const plan::Plan& plan, const store::Job& job,
+                                   const std::vector<status::TaskView>& tasks,
+                                   std::string_view noun) {
     std::vector<int> numbers;
     numbers.reserve(tasks.size());
     for (const status::TaskView& task : tasks)
@@ -107,7 +108,11 @@ base::Result<store::ArrayRun> run_tasks_again(const store::Store& store,
         return {};
     };
     TRY(submit_and_record(client, array_of(plan, run.tasks), script, held, record));
-    return run;
+    cli::say(fmt::format("{} queued again as Slurm job {}: {}",
+                         tasks.size() == 1 ? fmt::format("1 {} is", noun)
+                                           : fmt::format("{} {}s are", tasks.size(), noun),
+                         run.slurm_job_id, run.tasks));
+    return {};
 }
 
 }  // namespace batchai::submit

@@ -19,10 +19,14 @@ namespace batchai::submit {
 // as long as the file is open. It is refused while another command has it.
 [[nodiscard]] base::Result<base::FileDescriptor> lock_tasks(const record::JobFiles& files);
 
-// Queues `tasks` of `job`, of which there is at least one, and records it. No task starts before it
-// is recorded. The caller has the lock, and has read `job` since. `plan` is that of the whole job.
-[[nodiscard]] base::Result<store::ArrayRun> run_tasks_again(
-    const store::Store& store, const slurm::Client& client, const plan::Plan& plan,
-    const store::Job& job, const std::vector<status::TaskView>& tasks);
+// Queues `tasks` of `job`, of which there is at least one, records it, and says so; `noun` is what
+// the user calls a task. No task starts before it is recorded, and no signal ends this process
+// before it is said. The caller has the lock, and has read `job` since. `plan` is that of the whole
+// job.
+[[nodiscard]] base::Result<void> run_tasks_again(const store::Store& store,
+                                                 const slurm::Client& client,
+                                                 const plan::Plan& plan, const store::Job& job,
+                                                 const std::vector<status::TaskView>& tasks,
+                                                 std::string_view noun);
 
 }  // namespace batchai::submit

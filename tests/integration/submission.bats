@@ -114,6 +114,15 @@ is_released() { [[ $(queue) != *JobHeldUser*" $1"* ]]; }
     [[ $(batchai job list --query 'length(@)') -eq 24 ]]
 }
 
+# Breaks when an interrupt hides that Slurm has taken the tasks.
+@test "job resume of an array that is interrupted says what it has queued" {
+    write_mpi_job array.json 1 'exit 3'
+    batchai job create --name again -f array.json -o none -- --array=1-2
+    run batchai job wait --name again
+    run ended_at "END_AT=after-release END_BY=INT" job resume --name again
+    [[ $status -ne 0 && $output == *"2 tasks are queued again as Slurm job "*": 1-2"* ]]
+}
+
 # For wait_until: the sbatch of a command that was killed goes on by itself.
 sbatch_has_ended() { prints_nothing lines_like '[s]batch' as_user ps -u alice -o args=; }
 

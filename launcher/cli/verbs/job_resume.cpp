@@ -75,10 +75,7 @@ Answer resume_tasks(const Context& here, const store::JobKey& key, std::optional
         return refusal_for(view, "no task of the job has failed",
                            "`batchai job show` says how far each of them is");
     const auto plan = TRY(status::plan_of_job(here.store, key));
-    const auto run = TRY(submit::run_tasks_again(here.store, here.slurm, plan, view.job, tasks));
-    say(fmt::format("{} queued again as Slurm job {}: {}",
-                    tasks.size() == 1 ? "1 task is" : fmt::format("{} tasks are", tasks.size()),
-                    run.slurm_job_id, run.tasks));
+    TRY(submit::run_tasks_again(here.store, here.slurm, plan, view.job, tasks, "task"));
     return Outcome{};
 }
 

@@ -148,12 +148,8 @@ Answer sweep_retry(const SweepOptions& options) {
     std::vector<int> numbers;
     for (const status::TaskView& task : tasks)
         numbers.push_back(task.number);
-    const auto run =
-        TRY(submit::run_tasks_again(here.store, here.slurm, view.plan, view.job_view.job, tasks));
-    say(fmt::format(
-        "{} queued again as Slurm job {}: {}",
-        numbers.size() == 1 ? "1 point is" : fmt::format("{} points are", numbers.size()),
-        run.slurm_job_id, run.tasks));
+    TRY(submit::run_tasks_again(here.store, here.slurm, view.plan, view.job_view.job, tasks,
+                                "point"));
     const auto now = TRY(status::open_sweep(here.store, here.slurm, key));
     Value::Array values;
     for (const status::TaskView& task : now.job_view.tasks) {
