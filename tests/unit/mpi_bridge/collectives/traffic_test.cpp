@@ -208,12 +208,16 @@ TEST(Traffic, GoesTheFlatWayWhereEveryRankHasAHostOfItsOwn) {
 const Hosts::Options many_steps{.segment_bytes = 65536,
                                 .model = "alpha=20us,beta=1.2GB/s,gamma=8GB/s,further=1"};
 
+Placement one_on_each(std::size_t hosts) {
+    Placement apart(hosts);
+    std::iota(apart.begin(), apart.end(), 0);
+    return apart;
+}
+
 TEST(Traffic, OfAnAlltoallSendsShortMessagesThroughOtherRanks) {
     constexpr std::size_t hosts = 19;
     constexpr std::size_t steps = 5;
-    Placement apart(hosts);
-    std::iota(apart.begin(), apart.end(), 0);
-    Hosts ranks(apart, many_steps);
+    Hosts ranks(one_on_each(hosts), many_steps);
     const MessageLength equal = [](std::size_t, std::size_t) { return std::size_t{40}; };
     EXPECT_EQ(check_alltoall(ranks, equal, {{.longest = 40, .equal = true}}).messages(),
               hosts * steps);
@@ -231,9 +235,7 @@ TEST(Traffic, OfAnAlltoallSendsShortMessagesThroughOtherRanks) {
 TEST(Traffic, OfAnAlltoallSendsFewMessagesDirectly) {
     constexpr std::size_t hosts = 19;
     constexpr std::size_t steps = 5;
-    Placement apart(hosts);
-    std::iota(apart.begin(), apart.end(), 0);
-    Hosts ranks(apart, many_steps);
+    Hosts ranks(one_on_each(hosts), many_steps);
     const MessageLength to_the_next = [](std::size_t from, std::size_t to) {
         return to == (from + 1) % hosts ? std::size_t{8} : std::size_t{0};
     };
@@ -243,9 +245,7 @@ TEST(Traffic, OfAnAlltoallSendsFewMessagesDirectly) {
 // Breaks when the ranks' messages have numbers under which they never meet.
 TEST(Traffic, OfAnAlltoallInWhichRanksDisagreeAboutTheLengthEnds) {
     constexpr std::size_t hosts = 19;
-    Placement apart(hosts);
-    std::iota(apart.begin(), apart.end(), 0);
-    Hosts ranks(apart, many_steps);
+    Hosts ranks(one_on_each(hosts), many_steps);
     const auto outcomes = ranks.outcomes([&](Communicator& all) {
         const std::size_t bytes = own(all) == 7 ? 20000 : 8;
         const std::vector<std::byte> sent(bytes);
