@@ -27,6 +27,7 @@ from .arguments import (
     require_place_for,
     rows_for_each,
 )
+from .completer import Completer, OwnCompleter
 from .naming import Naming
 from .pending import (
     Pending,
@@ -40,7 +41,7 @@ from .pending import (
 )
 from .reductions import is_xor, reducible, reduction_of, xor_of
 from .staging import Staging
-from .work import DONE, Completer, EngineWork, OwnCompleter
+from .work import DONE, EngineWork
 from .works import WorksInFlight
 
 _ALLREDUCE = c10d.AllreduceOptions()
