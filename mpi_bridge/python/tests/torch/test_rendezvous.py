@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whose variables say where the ranks meet: the user's, torchrun's or batchai's; needs no ranks."""
 
+import threading
+from types import SimpleNamespace
+
 import pytest
+import torch.distributed as dist
 
 from mpi_bridge import meeting
 
@@ -49,3 +53,31 @@ def test_the_workers_of_torchrun_are_recognized_even_by_equal_values(environment
     set_by_batchai(environment)
     environment.setenv("TORCHELASTIC_USE_AGENT_STORE", "True")
     assert meeting.set_by_the_user()
+
+
+# Stores of torch before 2.3 cannot be asked whether they have a key.
+@pytest.mark.parametrize("functions", [("set", "get", "wait"), ("set", "get", "wait", "check")])
+def test_ranks_agree_on_a_name_and_ranks_that_start_again_on_another(functions):
+    torchs = dist.HashStore()
+    store = SimpleNamespace(**{name: getattr(torchs, name) for name in functions})
+
+    def names_of_three():
+        names = {}
+        ranks = [
+            threading.Thread(
+                target=lambda rank=rank: names.update(
+                    {rank: meeting._agree(store, rank, 3, "place", 30)}
+                )
+            )
+            for rank in range(3)
+        ]
+        for rank in ranks:
+            rank.start()
+        for rank in ranks:
+            rank.join()
+        assert sorted(names) == [0, 1, 2]
+        return set(names.values())
+
+    first, second = names_of_three(), names_of_three()
+    assert len(first) == len(second) == 1
+    assert first != second
