@@ -153,6 +153,10 @@ credentials() {
     batchai image rm "docker://$open/tests/tiny:v1" --yes
     lines_are 1 "$(entries)"
     run -5 batchai image rm "$open/tests/tiny:v1" --yes
+    # An empty name means no image, not even one whose name is not known.
+    as_user find "$home/records/images" -maxdepth 1 -name '*.json' -delete
+    run ! batchai image rm "" --yes
+    lines_are 1 "$(entries)"
     batchai image prune --unused-for 1 --yes
     lines_are 1 "$(entries)"
     batchai image prune --yes

@@ -53,10 +53,11 @@ Value image_value(const image::Entry& entry, const Value& in_use) {
         {"size", entry.bytes}};
 }
 
-Value images_value(const Entries& entries, const std::set<std::string>& in_use) {
+// Without `in_use`, it is not known which images are.
+Value images_value(const Entries& entries, const std::set<std::string>* in_use) {
     Value::Array out;
     for (const image::Entry& entry : entries)
-        out.push_back(image_value(entry, in_use.contains(entry.digest)));
+        out.push_back(image_value(entry, in_use ? Value(in_use->contains(entry.digest)) : Value()));
     return out;
 }
 
@@ -126,7 +127,8 @@ Answer remove_all(const Entries& entries, const ImageOptions& options) {
         "{} removed, {} are free again",
         entries.size() == 1 ? "1 image is" : fmt::format("{} images are", entries.size()),
         base::size_text(bytes)));
-    return Outcome{images_value(entries, {}), status::image_columns};
+    const std::set<std::string> none;
+    return Outcome{images_value(entries, &none), status::image_columns};
 }
 
 std::string_view words_for(image::Ensured ensured) {
@@ -175,12 +177,8 @@ Answer image_list(const ImageOptions& /*options*/) {
     const auto here = TRY(open_context());
     const auto all = TRY(image::all_entries(submit::image_places(here.store, here.site)));
     const auto in_use = images_in_use(here, all);
-    if (in_use) return Outcome{images_value(all, *in_use), status::image_columns};
-    warn(in_use.error().text());
-    Value::Array values;
-    for (const image::Entry& entry : all)
-        values.push_back(image_value(entry, {}));
-    return Outcome{Value(std::move(values)), status::image_columns};
+    if (!in_use) warn(in_use.error().text());
+    return Outcome{images_value(all, in_use ? &*in_use : nullptr), status::image_columns};
 }
 
 Answer image_pull(const ImageOptions& options) {

@@ -146,6 +146,13 @@ TEST_F(ImagesInUse, AreThoseOfJobsWhoseRecordsCannotBeRead) {
     EXPECT_FALSE(images_in_use(store_, slurm_));
 }
 
+// Breaks when plans that were handed over count as none where they cannot be listed.
+TEST_F(ImagesInUse, AreNotKnownWithoutThePlansThatWereHandedOver) {
+    EXPECT_TRUE(in_use().empty());
+    write(store_.home() / "hand-over", "not a directory");
+    EXPECT_FALSE(images_in_use(store_, slurm_));
+}
+
 TEST_F(ImagesInUse, AreThoseOfAllJobsWithoutARecordedEndWhileSlurmIsSilent) {
     add("perhaps-runs", "11", 'a');
     script("squeue", "exit 1");
