@@ -21,8 +21,8 @@ namespace batchai::base {
 
 // Blocks signals as long as the object exists, so that they can be handled in one place and no
 // handler interrupts a system call. A signal that has arrived and was not taken with next() has its
-// usual effect when the object is destroyed. SIGHUP, SIGINT and
-// SIGQUIT do not come if they are ignored, as by nohup(1) or in the background of a script.
+// usual effect when the object is destroyed. SIGHUP, SIGINT and SIGQUIT do not come if they are
+// ignored, as by nohup(1) or in the background of a script.
 class HeldSignals {
   public:
     explicit HeldSignals(std::initializer_list<int> numbers);
@@ -63,6 +63,7 @@ struct Pipe {
 [[nodiscard]] std::string read_to_end(int descriptor);
 
 // The signal settings with which a program starts.
+// SIGXFSZ has its usual effect in each case.
 enum class Signals {
     inherited,              // it blocks and ignores the signals that we block and ignore
     unblocked,              // it blocks none, and ignores those that we ignore
