@@ -90,7 +90,7 @@ base::Result<image::Ensured> ensure_image(const store::Store& store, const slurm
     image::ProgressPrinter printer;
     image::EnsureOptions options;
     options.limit = frozen.cache_limit;
-    options.in_use = [&] { return images_in_use(store, slurm); };
+    options.in_use = [&] { return warned_if_unknown(images_in_use(store, slurm)); };
     options.watch.interrupted = [&] { return stopped = stopped || stop.next(); };
     options.show = [&](const image::Progress& progress) { printer.show(progress); };
     // The default image directory is inside the user's record directory, which may not exist yet.

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "base/file.hpp"
+#include "base/json.hpp"
+#include "cli/output/terminal.hpp"
 #include "record/attempt.hpp"
 #include "record/job_files.hpp"
 #include "status/job_view.hpp"
@@ -94,6 +96,15 @@ base::Result<Digests> images_in_use(const store::Store& store, const slurm::Clie
         if (!ended) TRY(add_image_of(store.job_files(jobs[i].key), digests));
     }
     return digests;
+}
+
+base::Result<Digests> warned_if_unknown(base::Result<Digests> in_use) {
+    if (!in_use)
+        cli::warn(
+            "no image is removed to keep the cache within its limit, because it is not known which "
+            "ones jobs use: " +
+            in_use.error().text());
+    return in_use;
 }
 
 }  // namespace batchai::submit

@@ -16,4 +16,9 @@ namespace batchai::submit {
 [[nodiscard]] base::Result<std::set<std::string>> images_in_use(const store::Store& store,
                                                                 const slurm::Client& slurm);
 
+// Returns the same. For an import that makes room in the cache: warns if they are not known,
+// because the cache may grow beyond its limit then.
+[[nodiscard]] base::Result<std::set<std::string>> warned_if_unknown(
+    base::Result<std::set<std::string>> in_use);
+
 }  // namespace batchai::submit

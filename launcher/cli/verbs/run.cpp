@@ -47,8 +47,8 @@ std::string given_or_variable(const std::optional<std::string>& given, const cha
 }
 
 base::Result<std::set<std::string>> images_of_the_user() {
-    const auto store = TRY(store::Store::open_default());
-    return submit::images_in_use(store, slurm::Client());
+    return submit::warned_if_unknown(store::Store::open_default().and_then(
+        [](const store::Store& store) { return submit::images_in_use(store, slurm::Client()); }));
 }
 
 // Replaces the plan of the environment by a new one, whose image is imported by a phase of the run.

@@ -150,7 +150,11 @@ TEST_F(ImagesInUse, AreThoseOfJobsWhoseRecordsCannotBeRead) {
 TEST_F(ImagesInUse, AreNotKnownWithoutThePlansThatWereHandedOver) {
     EXPECT_TRUE(in_use().empty());
     write(store_.home() / "hand-over", "not a directory");
-    EXPECT_FALSE(images_in_use(store_, slurm_));
+    testing::internal::CaptureStderr();
+    EXPECT_FALSE(warned_if_unknown(images_in_use(store_, slurm_)));
+    EXPECT_THAT(
+        testing::internal::GetCapturedStderr(),
+        testing::AllOf(testing::HasSubstr("no image is removed"), testing::HasSubstr("hand-over")));
 }
 
 TEST_F(ImagesInUse, AreThoseOfAllJobsWithoutARecordedEndWhileSlurmIsSilent) {
