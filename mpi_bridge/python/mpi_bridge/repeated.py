@@ -16,6 +16,7 @@ from typing import Any
 from . import native
 from .handle import Handle
 from .operation import prepare
+from .plain_tensors import is_plain
 from .structures import Kind, OperationStruct
 
 _MOST = 1024  # a script may give each operation a new name
@@ -30,7 +31,7 @@ def _layout(array: Any, is_written: bool) -> tuple[int, Hashable] | None:
     None is for all that only buffer_of() can judge.
     """
     if getattr(array, "is_cpu", False):  # a tensor of torch
-        if array.is_contiguous() and not (array.is_conj() or array.is_neg()):
+        if is_plain(array):
             return array.data_ptr(), (array.dtype, array.shape)
         return None
     numpy = sys.modules.get("numpy")

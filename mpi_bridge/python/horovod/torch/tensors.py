@@ -22,6 +22,7 @@ import torch.utils.dlpack
 
 from mpi_bridge import InvalidArgumentError, engine, torch_streams
 from mpi_bridge.engine import Kind
+from mpi_bridge.plain_tensors import is_plain, plain
 
 from ..common import reduce_ops
 from ..common.handles import Filled, Pending, Submitted
@@ -103,36 +104,26 @@ class Order:
 _HOST_ORDER = Order(torch.device("cpu"), None)
 
 
-def is_plain(tensor: torch.Tensor) -> bool:
+def _is_usable(tensor: torch.Tensor) -> bool:
     """Tell whether the engine can work on the tensor's own memory."""
-    return way_of(tensor) is not Way.STAGED and _has_its_values(tensor)
-
-
-def _has_its_values(tensor: torch.Tensor) -> bool:
-    """Tell whether memory has the elements in their order; a conjugate is only marked as one."""
-    return tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg())
-
-
-def _with_its_values(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor, or a copy, whose memory has the elements in their order."""
-    return tensor.detach().resolve_conj().resolve_neg().contiguous()
+    return way_of(tensor) is not Way.STAGED and is_plain(tensor)
 
 
 def readable(tensor: torch.Tensor) -> torch.Tensor:
     """Return the tensor if the engine can read it, otherwise a copy that it can read."""
     if way_of(tensor) is Way.STAGED:
         return staged(tensor)
-    return _with_its_values(tensor)
+    return plain(tensor)
 
 
 def staged(tensor: torch.Tensor) -> torch.Tensor:
     """Return contiguous host memory with the tensor's values: the tensor itself, or a copy."""
-    return _with_its_values(tensor).cpu()
+    return plain(tensor).cpu()
 
 
 def _target_for(output: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
     """Return the output if the engine can write it, otherwise memory like the source's."""
-    if is_plain(output) and output.device == source.device:
+    if _is_usable(output) and output.device == source.device:
         return output.detach()
     return torch.empty_like(source)
 
@@ -159,7 +150,7 @@ def _run(
 ) -> torch.Tensor:
     """Do the same, and wait: for tensors in host memory in one native call."""
     for each in (tensor, output):
-        if not (each.is_cpu and _has_its_values(each)):
+        if not (each.is_cpu and is_plain(each)):
             return _begin(kind, tensor, output, place, **options).finish()
     engine.call(kind, tensor, output, **place.options(kind), **options)
     return output

@@ -18,6 +18,7 @@ from torch._C import _distributed_c10d as c10d
 
 from .. import engine
 from ..engine import Kind
+from ..plain_tensors import is_plain, plain
 from . import sparse
 from .arguments import (
     bytes_of_rows,
@@ -32,9 +33,7 @@ from .naming import Naming
 from .pending import (
     Pending,
     as_bytes,
-    is_plain,
     is_waited_for,
-    plain,
     signature_of,
     split_like,
     whole_of,

@@ -14,6 +14,7 @@ import torch
 
 from .. import engine, torch_streams
 from ..engine import Handle, Kind
+from ..plain_tensors import is_plain, plain
 from .arguments import require_received
 from .work import EngineWork
 
@@ -137,16 +138,6 @@ class Pending:
         with torch.no_grad():
             for action in self._finish:
                 action()
-
-
-def is_plain(tensor: torch.Tensor) -> bool:
-    """Tell whether the tensor's values lie one after the other in its memory."""
-    return tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
-
-
-def plain(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor with the same values of which that is so; itself, if it is."""
-    return tensor.detach().resolve_conj().resolve_neg().contiguous()
 
 
 def _overlap(first: torch.Tensor, second: torch.Tensor) -> bool:

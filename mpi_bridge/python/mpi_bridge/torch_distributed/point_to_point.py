@@ -17,9 +17,9 @@ import torch.distributed as dist
 
 from .. import messages, torch_streams
 from ..errors import CollectiveTimeoutError
+from ..plain_tensors import is_plain, plain
 from .arguments import require_tag
 from .operations import Operations
-from .pending import is_plain, plain
 from .work import EngineWork, WorkOfSeveral
 
 Finish = Callable[[], None]
