@@ -7,8 +7,9 @@
 // for each rank, in its own staging buffer. The entries tell the longest part of each rank, which
 // determines the number of rounds. Every piece starts with the length of the whole part that it
 // belongs to, in a cache line of its own: copies to and from unaligned places take several times as
-// long.
+// long. Between two ranks, the entry itself holds a short part.
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 #include <fmt/core.h>
@@ -16,6 +17,20 @@
 #include "shm/node_stage.hpp"
 
 namespace mpi_bridge {
+namespace {
+
+// What an entry tells of what its rank sends to others.
+struct Told {
+    std::uint64_t longest = 0;  // bytes of a part
+    std::byte part[shm::inline_bytes - sizeof longest];
+
+    // Whether a part is here, and not in a piece: the only one that its rank sends to another.
+    [[nodiscard]] static bool holds(int ranks, std::size_t bytes) {
+        return ranks == 2 && bytes <= sizeof part;
+    }
+};
+
+}  // namespace
 
 Done NodeStage::alltoall(const Turn& turn, std::span<const std::span<const std::byte>> out,
                          std::span<const std::span<std::byte>> in) {
@@ -28,6 +43,7 @@ Done NodeStage::alltoall(const Turn& turn, std::span<const std::span<const std::
             const auto part = out[static_cast<std::size_t>(peer)];
             const std::size_t offset = std::min(part.size(), round * room);
             if (peer == rank() || (round != 0 && offset == part.size())) continue;
+            if (Told::holds(size(), part.size())) continue;
             std::byte* const piece =
                 meeting_.layout().piece_in_turn(rank(), peer, meeting_.steps());
             length = part.size();
@@ -38,11 +54,20 @@ Done NodeStage::alltoall(const Turn& turn, std::span<const std::span<const std::
     };
     put(0);
 
-    std::uint64_t longest = 0;
-    for (const auto part : out)
-        longest = std::max<std::uint64_t>(longest, part.size());
-    TRY(meeting_.meet(digest(turn, Kind::alltoall, 0), std::as_bytes(std::span(&longest, 1))));
+    Told told;
+    std::size_t told_bytes = sizeof told.longest;
+    for (int peer = 0; peer < size(); ++peer) {
+        const auto part = out[static_cast<std::size_t>(peer)];
+        if (peer == rank()) continue;
+        told.longest = std::max<std::uint64_t>(told.longest, part.size());
+        if (!Told::holds(size(), part.size()) || part.empty()) continue;
+        std::memcpy(told.part, part.data(), part.size());
+        told_bytes += part.size();
+    }
+    TRY(meeting_.meet(digest(turn, Kind::alltoall, 0),
+                      std::as_bytes(std::span(&told, 1)).first(told_bytes)));
     meeting_.count_meeting();
+    std::uint64_t longest = 0;
     for (int peer = 0; peer < size(); ++peer) {
         std::memcpy(&length, meeting_.entry(peer).payload, sizeof length);
         longest = std::max(longest, length);
@@ -61,8 +86,11 @@ Done NodeStage::alltoall(const Turn& turn, std::span<const std::span<const std::
             const auto part = in[static_cast<std::size_t>(peer)];
             const std::size_t offset = round * room;
             if (peer == rank() || (round != 0 && offset >= part.size())) continue;
+            const std::byte* const entry = meeting_.entry(peer).payload;
+            std::memcpy(&length, entry, sizeof length);
+            const bool is_told = Told::holds(size(), length);
             const std::byte* const piece = meeting_.layout().piece_in_turn(peer, rank(), step);
-            std::memcpy(&length, piece, sizeof length);
+            if (!is_told) std::memcpy(&length, piece, sizeof length);
             if (length != part.size()) {
                 return meeting_.break_off(
                     {MPIB_ERROR_MISMATCH,
@@ -70,7 +98,8 @@ Done NodeStage::alltoall(const Turn& turn, std::span<const std::span<const std::
                                  meeting_.where(), peer, length, part.size())});
             }
             if (part.empty()) continue;
-            copy(part.data() + offset, piece + header, std::min(room, part.size() - offset));
+            const std::byte* const data = is_told ? entry + offsetof(Told, part) : piece + header;
+            copy(part.data() + offset, data, std::min(room, part.size() - offset));
         }
         if (round + 1 == rounds) return {};
         put(round + 1);

@@ -2,7 +2,10 @@
 #include <atomic>
 #include <csignal>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -163,6 +166,27 @@ TEST(NodeStage, TellsEveryRankOfAMismatch) {
     };
     EXPECT_THAT(in_processes({2, false}, other_root),
                 Each(StartsWith(status(MPIB_ERROR_MISMATCH))));
+}
+
+// Breaks when a length is not compared, in an entry or before a piece.
+TEST(NodeStage, TellsTheReceiverOfAPartOfAnotherLength) {
+    for (const auto& [sent, expected] :
+         {std::pair(8UL, 16UL), {16UL, 8UL}, {8UL, 200UL}, {200UL, 8UL}}) {
+        const auto body = [sent = sent, expected = expected](Member& member) {
+            std::vector<std::byte> memory(512);
+            const std::span whole(memory);
+            const auto own = static_cast<std::size_t>(member.stage.rank());
+            std::vector<std::span<const std::byte>> out(2);
+            std::vector<std::span<std::byte>> in(2);
+            out[1 - own] = whole.first(own == 0 ? sent : 1);
+            in[1 - own] = whole.last(own == 0 ? 1 : expected);
+            return outcome(member.stage.alltoall(turn("alltoall"), out, in));
+        };
+        EXPECT_THAT(in_processes({2, false}, body)[1],
+                    AllOf(StartsWith(status(MPIB_ERROR_MISMATCH)),
+                          HasSubstr(fmt::format("local rank 0 sends {} bytes where {} are expected",
+                                                sent, expected))));
+    }
 }
 
 TEST(NodeStage, FailsForAllWhenOneRankAbandonsIt) {
