@@ -91,17 +91,6 @@ Done Listeners::listen(Lock& lock, bool leads, const std::function<bool()>& stop
     return taken;
 }
 
-namespace {
-
-// Returns how many bytes an offer carries behind its note.
-std::size_t bytes_behind(const Note& note) {
-    const bool carries_more = note.kind == Note::Kind::offer_with_data && note.bytes > Note::room &&
-                              note.bytes <= Note::most_carried;
-    return carries_more ? note.bytes - Note::room : 0;
-}
-
-}  // namespace
-
 std::span<const std::byte> Listeners::Incoming::carried() const {
     if (note.kind != Note::Kind::offer_with_data) return {};
     if (!data.empty()) return data;
@@ -131,7 +120,13 @@ Done Listeners::take_note(Lock& lock, Deadline deadline) {
         Deadline::at(std::min(deadline.when(), Clock::now() + longest_wait_for_rest));
     // If it has not come, the rest of the note is still to come, or of the data behind it.
     if (!TRY(take_posted(until))) return {};
-    if (const std::size_t behind = bytes_behind(note); behind > 0 && incoming_.data.empty()) {
+    if (note.bytes_behind() > 0 && incoming_.data.empty()) {
+        lock.lock();
+        if (hearer_.has_place_for(incoming_.from, note)) {
+            ++notes_taken_;
+            return hearer_.hear(incoming_.from, note, incoming_.carried());
+        }
+        lock.unlock();
         incoming_.data.resize(note.bytes);
         std::copy(note.carried.begin(), note.carried.end(), incoming_.data.begin());
         incoming_.request = TRY(transport_->post_receive(

@@ -35,6 +35,9 @@ class Listeners {
     class Hearer {
       public:
         virtual ~Hearer() = default;
+        // Whether a receive has been posted for the message of this offer, whose data lies behind
+        // it. If so, hear() may be called before that data has come. Called with the lock.
+        [[nodiscard]] virtual bool has_place_for(int from, const Note& note) = 0;
         // A note about a message has come, with the data that it carries. Called with the lock.
         [[nodiscard]] virtual Done hear(int from, const Note& note,
                                         std::span<const std::byte> data) = 0;
@@ -83,13 +86,13 @@ class Listeners {
     // the receive, and with it this memory, until it is abandoned.
     struct Incoming {
         Note note;
-        // The data of an offer that carries more than the note has room for. Empty until the note
-        // itself is here.
+        // The data of an offer that carries more than the note has room for, if nobody has posted a
+        // receive. Empty until the note itself is here.
         std::vector<std::byte> data;
         int from = 0;
         std::optional<Request> request;  // posted, and not done
 
-        // Once all is here.
+        // What is here of the data.
         [[nodiscard]] std::span<const std::byte> carried() const;
     };
 

@@ -26,18 +26,22 @@ std::optional<Matching::Offer> Matching::post(const Receive& receive) {
     return taken;
 }
 
-std::optional<Matching::Receive> Matching::hear(const Offer& offer,
-                                                std::span<const std::byte> data) {
+std::optional<Matching::Receive> Matching::find(const Offer& offer) const {
     const auto receive = std::find_if(receives_.begin(), receives_.end(),
                                       [&](const Receive& each) { return fits(each, offer); });
-    if (receive == receives_.end()) {
+    return receive == receives_.end() ? std::nullopt : std::optional(*receive);
+}
+
+std::optional<Matching::Receive> Matching::hear(const Offer& offer,
+                                                std::span<const std::byte> data) {
+    auto receive = find(offer);
+    if (receive) {
+        withdraw(receive->id);
+    } else {
         offers_.push_back(offer);
         offers_.back().data.assign(data.begin(), data.end());
-        return std::nullopt;
     }
-    const Receive taken = *receive;
-    receives_.erase(receive);
-    return taken;
+    return receive;
 }
 
 bool Matching::withdraw(std::int64_t id) {

@@ -44,6 +44,8 @@ class Matching {
 
     // Returns the offer that this receive takes, or keeps the receive.
     [[nodiscard]] std::optional<Offer> post(const Receive& receive);
+    // Returns the receive that would take this offer.
+    [[nodiscard]] std::optional<Receive> find(const Offer& offer) const;
     // Returns the receive that takes this offer, or keeps the offer and the data that it carries.
     [[nodiscard]] std::optional<Receive> hear(const Offer& offer,
                                               std::span<const std::byte> data = {});

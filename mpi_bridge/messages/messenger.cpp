@@ -167,6 +167,10 @@ void Messenger::complete(Operation& operation, std::optional<Failure> failure) {
     listeners_.changed();
 }
 
+bool Messenger::has_place_for(int from, const Note& note) {
+    return !down_ && protocol_.has_place_for(from, note);
+}
+
 Done Messenger::hear(int from, const Note& note, std::span<const std::byte> data) {
     if (down_) return {};
     TRY(protocol_.hear(from, note, data));

@@ -134,6 +134,7 @@ class Messenger final : private Listeners::Hearer {
     [[nodiscard]] Done outcome_of(Lock& lock, const Operation& operation);
 
     // What the listeners hear.
+    [[nodiscard]] bool has_place_for(int from, const Note& note) override;
     [[nodiscard]] Done hear(int from, const Note& note, std::span<const std::byte> data) override;
     void closed(int from, int process_set) override;
     [[nodiscard]] Outcome<bool> look_for_peers_that_left() override;

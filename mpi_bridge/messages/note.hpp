@@ -14,7 +14,8 @@ namespace mpi_bridge {
 // What the ranks tell each other about a message before its data moves: the sender offers it, and
 // the receiver accepts or refuses it. The offer of a short message can carry its data, so that
 // accepting it ends it; the sender withdraws such an offer when it gives the message up. What the
-// note has no room for follows directly behind it, with the tag of the message's data. A note also
+// note has no room for follows directly behind it, with the tag of the message's data: into the
+// memory of a receive that has been posted by then, or into memory of the library. A note also
 // says that its sender has closed a process set. The transport carries a note as it lies in
 // memory: all ranks have the same byte order, and whoever changes this struct raises the number in
 // transport/wire_version.hpp.
@@ -37,7 +38,14 @@ struct Note {
     std::array<std::byte, room> carried{};  // the message or its beginning, of an offer with data
 
     // The longest message whose data an offer carries.
-    static constexpr std::size_t most_carried = 32UL * 1024;
+    static constexpr std::size_t most_carried = 64UL * 1024;
+
+    // How many bytes follow it.
+    [[nodiscard]] std::size_t bytes_behind() const {
+        const bool has_more =
+            kind == Kind::offer_with_data && bytes > room && bytes <= most_carried;
+        return has_more ? bytes - room : 0;
+    }
 };
 static_assert(sizeof(Note) == 40 + Note::room,
               "a note has no padding that would travel uninitialised");

@@ -32,7 +32,8 @@ Done Outbox::send(const Protocol::SendNote& note) {
     const auto inside = note.carried.first(std::min(note.carried.size(), Note::room));
     std::copy(inside.begin(), inside.end(), sent.note.carried.begin());
     const auto behind = note.carried.subspan(inside.size());
-    const bool is_posted = TRY(post(note_tag, std::as_bytes(std::span(&sent.note, 1))));
+    const bool is_posted =
+        TRY(post(note_tag, std::as_bytes(std::span(&sent.note, 1)), !behind.empty()));
     if (!is_posted || behind.empty()) return {};
     Sent& rest = add(note.to, of_no_consequence, note.serial);
     rest.behind.assign(behind.begin(), behind.end());
@@ -47,9 +48,12 @@ Done Outbox::send(const Protocol::SendNoData& answer) {
     return {};
 }
 
-Outcome<bool> Outbox::post(Tag tag, std::span<const std::byte> bytes) {
+Outcome<bool> Outbox::post(Tag tag, std::span<const std::byte> bytes, bool ahead) {
     Sent& sent = posted_.back();
-    auto request = catching([&] { return transport_->post_send(sent.to, tag, bytes); });
+    auto request = catching([&] {
+        return ahead ? transport_->post_send_ahead(sent.to, tag, bytes)
+                     : transport_->post_send(sent.to, tag, bytes);
+    });
     if (request) {
         sent.request = *request;
         return true;

@@ -42,9 +42,9 @@ class Outbox {
 
     // Adds a note to those that are sent, and returns it for what it has to say.
     Sent& add(int to, Note::Kind kind, std::uint32_t serial);
-    // Posts these bytes of the last one in `posted_`. Returns false, after the protocol was told,
-    // if its target has left.
-    [[nodiscard]] Outcome<bool> post(Tag tag, std::span<const std::byte> bytes);
+    // Posts these bytes of the last one in `posted_`, ahead of others or not. Returns false, after
+    // the protocol was told, if its target has left.
+    [[nodiscard]] Outcome<bool> post(Tag tag, std::span<const std::byte> bytes, bool ahead = false);
 
     Transport* const transport_;
     Protocol& protocol_;

@@ -121,16 +121,19 @@ void Protocol::take(Id id, const Matching::Offer& offer, std::span<const std::by
         complete(id, given_up(message.what()));
         return;
     }
-    if (offer.with_data) {
-        std::copy(data.begin(), data.end(), message.memory.begin());
+    if (offer.with_data) std::copy(data.begin(), data.end(), message.memory.begin());
+    if (offer.with_data && data.size() == offer.bytes) {
         actions_.emplace_back(answer);
         complete(id, std::nullopt);
         return;
     }
-    // The receive of the data is posted before the sender may send it.
+    // Unless the data is on its way already, its receive is posted before the sender may send it.
     message.moving = true;
-    actions_.emplace_back(ReceiveData{
-        .id = id, .from = offer.from, .serial = offer.serial, .memory = message.memory});
+    message.data_is_sent = offer.with_data;
+    actions_.emplace_back(ReceiveData{.id = id,
+                                      .from = offer.from,
+                                      .serial = offer.serial,
+                                      .memory = message.memory.subspan(data.size())});
     actions_.emplace_back(answer);
 }
 
@@ -166,11 +169,31 @@ Failure Protocol::too_late(Id id, Seconds patience) const {
                                 patience.count(), message.receives ? "send" : "receive")};
 }
 
+namespace {
+
+Matching::Offer offer_of(int from, const Note& note) {
+    return {.from = from,
+            .serial = note.serial,
+            .address = note.address,
+            .bytes = note.bytes,
+            .with_data = note.kind == Note::Kind::offer_with_data};
+}
+
+}  // namespace
+
+bool Protocol::has_place_for(int from, const Note& note) const {
+    const auto receive = matching_.find(offer_of(from, note));
+    return receive && messages_.at(receive->id).bytes() == note.bytes && !is_gone_(from);
+}
+
 Done Protocol::hear(int from, const Note& note, std::span<const std::byte> data) {
     switch (note.kind) {
-        case Note::Kind::offer_with_data:
-            if (note.bytes != data.size()) break;
+        case Note::Kind::offer_with_data: {
+            const bool is_whole = data.size() == note.bytes;
+            const bool rest_is_behind = data.size() + note.bytes_behind() == note.bytes;
+            if (!is_whole && !(rest_is_behind && has_place_for(from, note))) break;
             [[fallthrough]];
+        }
         case Note::Kind::offer:
             hear_offer(from, note, data);
             return {};
@@ -192,11 +215,7 @@ Done Protocol::hear(int from, const Note& note, std::span<const std::byte> data)
 
 void Protocol::hear_offer(int from, const Note& note, std::span<const std::byte> data) {
     if (is_gone_(from)) return;
-    const Matching::Offer offer{.from = from,
-                                .serial = note.serial,
-                                .address = note.address,
-                                .bytes = note.bytes,
-                                .with_data = note.kind == Note::Kind::offer_with_data};
+    const auto offer = offer_of(from, note);
     if (const auto receive = matching_.hear(offer, data)) take(receive->id, offer, data);
 }
 
@@ -234,7 +253,8 @@ void Protocol::undelivered(int to, Note::Kind kind, std::uint32_t serial) {
     if (kind != Note::Kind::accept) return;
     const auto accepted = std::find_if(messages_.begin(), messages_.end(), [&](const auto& each) {
         const Message& message = each.second;
-        return message.receives && message.moving && message.peer == to && message.serial == serial;
+        return message.receives && message.moving && !message.data_is_sent && message.peer == to &&
+               message.serial == serial;
     });
     if (accepted != messages_.end()) complete(accepted->first, left(to, accepted->second.what()));
 }

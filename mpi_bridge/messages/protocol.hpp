@@ -89,7 +89,11 @@ class Protocol {
     void give_up(Id id, Seconds patience);
     [[nodiscard]] Failure too_late(Id id, Seconds patience) const;
 
-    // A peer has sent a note, and the data that it carries. Fails if they cannot be understood.
+    // Whether a receive that takes this offer has memory for its data.
+    [[nodiscard]] bool has_place_for(int from, const Note& note) const;
+    // A peer has sent a note, and the data that it carries. If has_place_for() is true, that may be
+    // the data inside the note only: the rest then follows like the data of a message that was
+    // accepted. Fails if they cannot be understood.
     [[nodiscard]] Done hear(int from, const Note& note, std::span<const std::byte> data);
     // A note, or an answer without data, could not be delivered because its target has left.
     void undelivered(int to, Note::Kind kind, std::uint32_t serial);
@@ -111,6 +115,9 @@ class Protocol {
     struct Message {
         bool receives = false;
         bool moving = false;  // it is matched, and its data is moved
+        // Of a receive: the sender has sent the data with the offer, so it does not wait for the
+        // answer.
+        bool data_is_sent = false;
         int peer = any_rank;
         std::uint32_t serial = 0;  // the sender's number; of a receive: once it is matched
         std::string channel{};

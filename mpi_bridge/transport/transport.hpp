@@ -86,6 +86,12 @@ class Transport {
     // must not send to or receive from itself.
     [[nodiscard]] virtual Outcome<Request> post_send(int to, Tag tag,
                                                      std::span<const std::byte> data) = 0;
+    // The same for a message that another one to that rank follows at once: it may leave together
+    // with that.
+    [[nodiscard]] virtual Outcome<Request> post_send_ahead(int to, Tag tag,
+                                                           std::span<const std::byte> data) {
+        return post_send(to, tag, data);
+    }
     [[nodiscard]] virtual Outcome<Request> post_receive(int from, Tag tag,
                                                         std::span<std::byte> data) = 0;
 

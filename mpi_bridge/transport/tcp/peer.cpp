@@ -65,11 +65,12 @@ bool try_again(int error) {
 
 }  // namespace
 
-void TcpPeer::send(TcpOperation& send, Tag tag, std::span<const std::byte> data) {
+void TcpPeer::send(TcpOperation& send, Tag tag, std::span<const std::byte> data,
+                   bool another_follows) {
     participation_.note(tag);
-    const bool first = outgoing_.empty();
+    if (outgoing_.empty()) is_full_ = false;
     outgoing_.push_back({{send.key, tag.agreement, data.size()}, data, &send});
-    if (first) write();
+    if (!is_full_ && !another_follows) write();
 }
 
 void TcpPeer::say_goodbye() {
@@ -100,6 +101,7 @@ bool TcpPeer::write() {
         sent(static_cast<std::size_t>(count));
         if (static_cast<std::size_t>(count) < pieces.bytes()) break;
     }
+    is_full_ = !outgoing_.empty();
     return moved;
 }
 

@@ -30,8 +30,9 @@ class TcpPeer {
     [[nodiscard]] bool connected() const { return static_cast<bool>(socket_); }
     [[nodiscard]] int socket() const { return socket_.number(); }
 
-    // Sends at once as much as the socket takes. The data must stay until `send` is done.
-    void send(TcpOperation& send, Tag tag, std::span<const std::byte> data);
+    // Sends at once as much as the socket takes, unless another message follows at once, with which
+    // this one then leaves. The data must stay until `send` is done.
+    void send(TcpOperation& send, Tag tag, std::span<const std::byte> data, bool another_follows);
     void say_goodbye();
 
     // Both return true when something moved.
@@ -83,6 +84,7 @@ class TcpPeer {
     TcpInbox inbox_;
     std::deque<Outgoing> outgoing_;
     std::size_t sent_of_first_ = 0;  // header included
+    bool is_full_ = false;           // the socket has not taken all of it
     std::array<std::byte, staging_bytes> staging_{};
     std::size_t staged_begin_ = 0;
     std::size_t staged_end_ = 0;

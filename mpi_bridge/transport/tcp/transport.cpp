@@ -42,7 +42,13 @@ class TcpTransportImplementation final : public TcpTransport {
     }
 
     [[nodiscard]] Outcome<Request> post_send(int to, Tag tag,
-                                             std::span<const std::byte> data) override;
+                                             std::span<const std::byte> data) override {
+        return post_send(to, tag, data, false);
+    }
+    [[nodiscard]] Outcome<Request> post_send_ahead(int to, Tag tag,
+                                                   std::span<const std::byte> data) override {
+        return post_send(to, tag, data, true);
+    }
     [[nodiscard]] Outcome<Request> post_receive(int from, Tag tag,
                                                 std::span<std::byte> data) override;
     bool progress() override;
@@ -59,6 +65,8 @@ class TcpTransportImplementation final : public TcpTransport {
     void close(Deadline deadline) override;
 
   private:
+    [[nodiscard]] Outcome<Request> post_send(int to, Tag tag, std::span<const std::byte> data,
+                                             bool another_follows);
     [[nodiscard]] int link_of(int peer, Tag tag) const {
         return traffic_.links().to(peer, TcpLinks::kind_for(tag.channel));
     }
@@ -103,12 +111,13 @@ Request TcpTransportImplementation::new_operation(int peer, Tag tag, bool receiv
 }
 
 Outcome<Request> TcpTransportImplementation::post_send(int to, Tag tag,
-                                                       std::span<const std::byte> data) {
+                                                       std::span<const std::byte> data,
+                                                       bool another_follows) {
     const std::lock_guard lock(watch_.mutex());
     auto peer = TRY(traffic_.talk_to(link_of(to, tag)));
     const Request id = new_operation(to, tag, false);
     TcpOperation& operation = operations_[id];
-    peer->send(operation, tag, data);
+    peer->send(operation, tag, data, another_follows);
     if (peer->sends()) traffic_.activate(operation.link);
     return id;
 }

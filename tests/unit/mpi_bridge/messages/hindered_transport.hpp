@@ -34,6 +34,8 @@ class HinderedTransport final : public mpi_bridge::Transport {
     void hold_back_data(bool held) { data_held_back_ = held; }
     // Whether a thread has the beginning of a note, or waits for data.
     [[nodiscard]] bool has_half_a_note() const { return halves_ != 0; }
+    // Whether a thread has waited in vain for data that is held back.
+    [[nodiscard]] bool has_waited_for_data() const { return waited_for_data_; }
     // While this is set, the thread does not return from await_message(), as if it were stopped.
     void stop(std::thread::id thread) { stopped_ = thread; }
     [[nodiscard]] bool has_stopped() const { return stopping_; }
@@ -91,6 +93,7 @@ class HinderedTransport final : public mpi_bridge::Transport {
         }
         const bool held_back = held;
         --halves_;
+        if (held_back && of_data) waited_for_data_ = true;
         if (held_back) return mpi_bridge::fail(MPIB_ERROR_TIMEOUT, "the rest does not come");
         return wait_for_real(request, deadline);
     }
@@ -135,6 +138,7 @@ class HinderedTransport final : public mpi_bridge::Transport {
     std::atomic<bool> held_back_{false};
     std::atomic<bool> data_held_back_{false};
     std::atomic<int> halves_{0};
+    std::atomic<bool> waited_for_data_{false};
     std::atomic<std::thread::id> stopped_{};
     std::atomic<bool> stopping_{false};
     std::atomic<int> looks_{0};

@@ -204,6 +204,34 @@ TEST_P(HinderedMessages, CarryOnlySoMuchDataThatNobodyHasAskedFor) {
 }
 
 // Breaks when a message is taken for whole once its note is here, or when the rest of it is lost.
+// Its receive has been posted before it comes.
+TEST_P(HinderedMessages, AreWholeOnlyWithTheDataThatGoesToTheirReceive) {
+    Ranks ranks(GetParam());
+    greet(ranks);
+    const auto out = noise(Note::most_carried, 1);
+    std::vector<std::byte> in(out.size());
+    ranks.transport(1).hold_back_data(true);
+    const auto receive = must(ranks[1].receive(0, "", 0, in));
+    const auto send = must(ranks[0].send(1, "", 0, out));
+    EXPECT_TRUE(becomes([&] {
+        EXPECT_EQ(status_of(ranks[1].wait(receive, 0.01)), MPIB_ERROR_TIMEOUT);
+        return ranks.transport(1).has_waited_for_data();
+    }));
+    // The sender's memory is free, and the next message does not wait.
+    EXPECT_EQ(end_of(ranks[0], send), "done");
+    const std::byte last{7};
+    std::byte got{};
+    const auto next = must(ranks[0].send(1, "next", 0, {&last, 1}));
+    EXPECT_EQ(end_of(ranks[1], must(ranks[1].receive(0, "next", 0, {&got, 1}))), "done");
+    EXPECT_EQ(got, last);
+    EXPECT_EQ(status_of(ranks[1].wait(receive, 0.1)), MPIB_ERROR_TIMEOUT);
+    ranks.transport(1).hold_back_data(false);
+    EXPECT_EQ(end_of(ranks[1], receive), "done");
+    EXPECT_EQ(in, out);
+    EXPECT_EQ(end_of(ranks[0], next), "done");
+}
+
+// The same of a message whose receive is posted while its data comes.
 TEST_P(HinderedMessages, AreWholeOnlyWithTheDataBehindTheirNote) {
     Ranks ranks(GetParam());
     greet(ranks);
@@ -211,8 +239,8 @@ TEST_P(HinderedMessages, AreWholeOnlyWithTheDataBehindTheirNote) {
     std::vector<std::byte> in(out.size());
     ranks.transport(1).hold_back_data(true);
     const auto send = must(ranks[0].send(1, "", 0, out));
-    const auto receive = must(ranks[1].receive(0, "", 0, in));
     EXPECT_TRUE(becomes([&] { return ranks.transport(1).has_half_a_note(); }));
+    const auto receive = must(ranks[1].receive(0, "", 0, in));
     EXPECT_EQ(status_of(ranks[1].wait(receive, 0.3)), MPIB_ERROR_TIMEOUT);
     // The next message waits behind it.
     const std::byte last{7};

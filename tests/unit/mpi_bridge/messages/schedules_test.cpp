@@ -20,13 +20,14 @@ TEST(MessageSchedules, DeliverEachMessageOnceInOrderAndNeverGetStuck) {
         all.given_up += result.given_up;
         all.mismatched += result.mismatched;
         all.left_behind += result.left_behind;
+        all.straight += result.straight;
         ASSERT_EQ(result.fault, "") << "MPI_BRIDGE_SCHEDULE_SEED=" << seed;
     }
     std::printf(
         "%lu schedules, %d events: %d messages received, %d cancelled, %d given up, %d mismatched, "
-        "%d left behind\n",
+        "%d left behind, %d straight into posted memory\n",
         static_cast<unsigned long>(count), all.events, all.received, all.cancelled, all.given_up,
-        all.mismatched, all.left_behind);
+        all.mismatched, all.left_behind, all.straight);
     if (alone) return;
     // Otherwise the schedules would show little.
     const auto number = static_cast<int>(count);
@@ -35,6 +36,7 @@ TEST(MessageSchedules, DeliverEachMessageOnceInOrderAndNeverGetStuck) {
     EXPECT_GT(all.given_up, number / 10);
     EXPECT_GT(all.mismatched, number / 10);
     EXPECT_GT(all.left_behind, number / 10);
+    EXPECT_GT(all.straight, number / 10);
 }
 
 }  // namespace

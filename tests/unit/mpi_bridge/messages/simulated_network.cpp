@@ -61,9 +61,14 @@ void Network::act(int number, Rank& rank, const Protocol::SendData& action) {
 
 void Network::act(int number, Rank& rank, const Protocol::ReceiveData& action) {
     Posted& receive = *rank.posted.at(action.id);
-    if (receive.memory.data() != action.memory.data()) world_.fault("memory of another message");
     receive.moving = true;
-    transfers_[{action.from, number, action.serial}].receive = &receive;
+    Transfer& transfer = transfers_[{action.from, number, action.serial}];
+    transfer.receive = &receive;
+    transfer.offset = receive.memory.size() - action.memory.size();
+    if (receive.memory.data() + transfer.offset != action.memory.data())
+        world_.fault("memory of another message");
+    if (transfer.offset != (transfer.sent_ahead ? Note::room : 0))
+        world_.fault("another part of the message than what follows");
 }
 
 void Network::act(int number, Rank&, const Protocol::SendNoData& action) {
@@ -83,10 +88,14 @@ void Network::act(int number, Rank& rank, const Protocol::Complete& action) {
     posted.complete = true;
     posted.found_peer = action.peer;
     if (action.failure) posted.status = action.failure->status;
-    for (auto& [key, transfer] : transfers_)
-        if (transfer.receive == &posted) transfer.receive = nullptr;
+    for (auto& [key, transfer] : transfers_) {
+        if (transfer.receive != &posted) continue;
+        transfer.receive = nullptr;
+        transfer.sent_ahead = false;
+    }
     std::erase_if(transfers_, [](const auto& each) {
-        return each.second.receive == nullptr && each.second.send == nullptr;
+        const Transfer& transfer = each.second;
+        return transfer.receive == nullptr && transfer.send == nullptr && !transfer.sent_ahead;
     });
     // The memory is the program's again.
     posted.at_the_end = posted.memory;
@@ -124,7 +133,16 @@ void Network::deliver(int from, int to) {
     if (note.kind == Note::Kind::accept || note.kind == Note::Kind::refuse)
         answered(to, from, note.serial);
     if (note.kind == Note::Kind::withdraw) offers_.at({from, to, note.serial})->withdrawn = true;
-    if (const Done heard = world_.at(to).protocol.hear(from, note, data); !heard)
+    Protocol& protocol = world_.at(to).protocol;
+    std::span<const std::byte> here(data);
+    if (note.bytes_behind() > 0 && protocol.has_place_for(from, note)) {
+        here = here.first(Note::room);
+        transfers_[{from, to, note.serial}] = {.data = Bytes(data.begin() + Note::room, data.end()),
+                                               .sent_ahead = true};
+        offers_.at({from, to, note.serial})->taken_before = true;
+        ++world_.result.straight;
+    }
+    if (const Done heard = protocol.hear(from, note, here); !heard)
         world_.fault(heard.error().text);
 }
 
@@ -148,9 +166,13 @@ void Network::receive_done(const Key& key) {
     const Transfer transfer = std::move(transfers_.at(key));
     transfers_.erase(key);
     if (transfer.data) {
-        if (transfer.data->size() != transfer.receive->memory.size())
+        Bytes& memory = transfer.receive->memory;
+        if (transfer.offset + transfer.data->size() == memory.size()) {
+            std::copy(transfer.data->begin(), transfer.data->end(),
+                      memory.begin() + static_cast<std::ptrdiff_t>(transfer.offset));
+        } else {
             world_.fault("data of another length than accepted");
-        transfer.receive->memory = *transfer.data;
+        }
     }
     const auto other = transfer.withheld ? Protocol::Moved::withheld : Protocol::Moved::peer_left;
     end_of_data(*transfer.receive, transfer.data ? Protocol::Moved::whole : other);

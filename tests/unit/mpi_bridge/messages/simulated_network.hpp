@@ -29,6 +29,8 @@ class Network {
         Posted* send = nullptr;  // until it is done on the sender's side
         Posted* receive = nullptr;
         std::optional<Bytes> data{};
+        bool sent_ahead = false;  // the data was there before the receive
+        std::size_t offset = 0;   // of the data in the memory of the receive
         bool withheld = false;
     };
 

@@ -35,11 +35,12 @@ struct Posted {
     bool moving = false;
     bool complete = false;
     mpib_status status = MPIB_OK;
-    int found_peer = 0;      // when it was complete
-    Bytes at_the_end{};      // of a receive: its memory when it was complete
-    bool matched = false;    // of a send: a receive has taken its data
-    bool with_data = false;  // of a send: its data has travelled with the offer
-    bool withdrawn = false;  // of a send: its receiver has heard that it was given up
+    int found_peer = 0;         // when it was complete
+    Bytes at_the_end{};         // of a receive: its memory when it was complete
+    bool matched = false;       // of a send: a receive has taken its data
+    bool with_data = false;     // of a send: its data has travelled with the offer
+    bool withdrawn = false;     // of a send: its receiver has heard that it was given up
+    bool taken_before = false;  // of a send: a receive had taken it before, though not its data
 
     [[nodiscard]] bool well() const { return complete && status == MPIB_OK; }
 };

@@ -15,6 +15,8 @@ struct Result {
     int given_up = 0;
     int mismatched = 0;
     int left_behind = 0;
+    // How many found a receive that had been posted, so that data behind their offer went there.
+    int straight = 0;
 };
 
 // Lets some simulated ranks send and receive at random, in an order that follows from the seed: to
