@@ -39,6 +39,14 @@ def launchers():
 LAUNCHERS = launchers()
 
 
+def unless_full(*fewer):
+    """Return which LAUNCHERS to use for checks that others resemble at each number of ranks.
+
+    Those are `fewer`, and all of them where BATCHAI_TEST_FULL says that each case has to run.
+    """
+    return tuple(LAUNCHERS) if "BATCHAI_TEST_FULL" in os.environ else (*fewer, "launched")
+
+
 def run(program, how, seconds=900, arguments=(), **environment):
     # A check that goes wrong on one rank must not keep the others waiting for long.
     patience = {"MPI_BRIDGE_TIMEOUT_SECONDS": "300", "MPI_BRIDGE_STALL_SHUTDOWN_SECONDS": "300"}

@@ -7,7 +7,6 @@ With BATCHAI_TEST_FULL it also runs at 2 ranks on TensorFlow.
 """
 
 import functools
-import os
 
 import launch
 import pytest
@@ -25,14 +24,13 @@ def outcome(backend, how):
 def cases():
     """Return every check for each backend, with the numbers of ranks at which it runs."""
     found = launch.checks(PROGRAM).args[1]
-    at_2_ranks = [case for case in found if case[0] in ("2 ranks", "launched")]
-    on_tensorflow = found
-    if "BATCHAI_TEST_FULL" not in os.environ:
-        on_tensorflow = [case for case in found if case[0] != "2 ranks"]
+    at_2_ranks = ("2 ranks", "launched")
+    on_tensorflow = launch.unless_full("1 rank", "4 ranks")
     return [
         (backend, *case)
         for backend in ("tensorflow", "torch", "jax")
-        for case in (on_tensorflow if backend == "tensorflow" else at_2_ranks)
+        for case in found
+        if case[0] in (on_tensorflow if backend == "tensorflow" else at_2_ranks)
     ]
 
 

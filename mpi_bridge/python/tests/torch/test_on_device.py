@@ -15,12 +15,12 @@ KILLED = launch.RANKS / "device" / "killed_on_device.py"
 SPEED = launch.RANKS / "device" / "ddp_speed.py"
 
 
-@launch.checks(HOROVOD)
+@launch.checks(HOROVOD, hows=launch.unless_full("2 ranks"))
 def test_horovod(how, name):
     launch.assert_passed((HOROVOD,), how, name, TEST_DEVICE="cpu")
 
 
-@launch.checks(DDP)
+@launch.checks(DDP, hows=launch.unless_full("2 ranks"))
 def test_torch_distributed(how, name):
     launch.assert_passed((DDP,), how, name, TEST_DEVICE="cpu")
 

@@ -38,7 +38,7 @@ def test_models_stay_the_same_on_all_ranks(how, name):
     launch.assert_passed(REPLICAS, how, name)
 
 
-@launch.checks(*TRAINING)
+@launch.checks(*TRAINING, hows=launch.unless_full("2 ranks"))
 def test_training_with_gradients_as_views_of_buckets(how, name):
     launch.assert_passed(TRAINING, how, name, TEST_GRADIENT_AS_BUCKET_VIEW="1")
 
