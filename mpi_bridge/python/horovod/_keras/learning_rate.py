@@ -23,9 +23,9 @@ Multiplier = Union[float, Callable[[float], float]]
 class LearningRateScheduleCallback(keras.callbacks.Callback):
     """Sets the learning rate to initial_lr * multiplier(epoch) from start_epoch to end_epoch.
 
-    A number as multiplier is a base: multiplier ** epoch. With `staircase` the rate changes at the
-    beginning of each epoch. Otherwise it changes with each batch, and `epoch` has a fraction; this
-    needs `steps_per_epoch` if fit() does not know it.
+    A number as multiplier is a base: multiplier ** (epoch - start_epoch). With `staircase` the rate
+    changes at the beginning of each epoch. Otherwise it changes with each batch, and `epoch` has a
+    fraction; this needs `steps_per_epoch` if fit() does not know it.
     """
 
     def __init__(
@@ -42,7 +42,8 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):
         if initial_lr is None:
             raise ValueError("initial_lr is required")
         self.initial_lr = initial_lr
-        self.multiplier = multiplier if callable(multiplier) else lambda epoch: multiplier**epoch
+        is_function = callable(multiplier)
+        self.multiplier = multiplier if is_function else lambda e: multiplier ** (e - start_epoch)
         self.start_epoch = start_epoch
         self.end_epoch = end_epoch
         self.staircase = staircase

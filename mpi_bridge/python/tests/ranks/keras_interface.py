@@ -345,7 +345,8 @@ def check_learning_rates():
     check.close("reported", reported, [expected[STEPS - 1], 0.4, 0.4], 1e-6)
     schedule = hvd.callbacks.LearningRateScheduleCallback
     seen, _ = rates_with(schedule(0.1, 0.5, start_epoch=1), 3)
-    check.close("a base", seen, [0.05] * STEPS + [0.05] * STEPS + [0.025] * STEPS, 1e-6)
+    # The exponent counts from the epoch in which the schedule begins.
+    check.close("a base", seen, [0.05] * STEPS + [0.1] * STEPS + [0.05] * STEPS, 1e-6)
     function = schedule(0.1, lambda epoch: 1 + epoch, end_epoch=1, staircase=False)
     seen, _ = rates_with(function, 1)
     check.close("a function", seen, [0.1 * (1 + step / STEPS) for step in range(STEPS)], 1e-6)
