@@ -41,6 +41,7 @@ def broadcast_(
         [variable.read_value() for variable in targets],
         [(variable.dtype.base_dtype, variable.shape) for variable in targets],
         "HorovodBroadcast",
+        is_ordered=False,
     )
     assigned = [variable.assign(value) for variable, value in zip(targets, values)]
     return [value if isinstance(value, tf.Tensor) else value.read_value() for value in assigned]

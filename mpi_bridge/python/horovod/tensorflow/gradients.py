@@ -59,7 +59,7 @@ class GradientReduction:
         if shared:
             compare = replicas.on_host(self._kind, shared, self._settings.process_set)
             values = [tf.convert_to_tensor(variable) for variable in shared]
-            host_call(compare, values, _TOKEN, "HorovodReplicas")
+            host_call(compare, values, _TOKEN, "HorovodReplicas", is_ordered=False)
 
 
 def _reduced(
@@ -67,12 +67,18 @@ def _reduced(
 ) -> list[tf.Tensor]:
     parts = None if tf.executing_eagerly() else parts_of(exchange, [_form(t) for t in tensors])
     if parts is None:
-        return host_call(exchange, tensors, outputs, "HorovodGradients")
+        return host_call(exchange, tensors, outputs, "HorovodGradients", is_ordered=False)
     token: list[tf.Tensor] = []
     for number, positions in enumerate(parts.positions):
         inputs = [*token, *(tensors[i] for i in positions)]
-        token = host_call(_submitting(parts, number), inputs, _TOKEN, f"HorovodGradients_{number}")
-    return host_call(parts.finish, token, outputs, "HorovodGradients")
+        token = host_call(
+            _submitting(parts, number),
+            inputs,
+            _TOKEN,
+            f"HorovodGradients_{number}",
+            is_ordered=False,
+        )
+    return host_call(parts.finish, token, outputs, "HorovodGradients", is_ordered=False)
 
 
 def _submitting(parts: Parts, number: int) -> HostFunction:

@@ -10,13 +10,13 @@ of a GPU to the host and back.
 
 In a tf.function such nodes are stateful, so TensorFlow runs them one after the other in the order
 of the program, which is the same on every rank. For graphs of tf.compat.v1, this module adds that
-order.
+order where it can: a node that comes after another in a graph lets a session run that other, too.
 """
 
 from __future__ import annotations
 
+import itertools
 import sys
-import weakref
 from collections.abc import Sequence
 from typing import Any, Callable
 
@@ -28,7 +28,10 @@ from ..common.unsupported import not_supported
 
 HostFunction = Callable[..., Sequence[np.ndarray]]
 
-_last_call: weakref.WeakKeyDictionary[tf.Graph, tf.Operation] = weakref.WeakKeyDictionary()
+# Stateful operations that only read variables, or call the host as the nodes made here do.
+_READING = ("VarHandleOp", "ReadVariableOp", "VariableV2", "Variable", "PyFunc")
+
+_Sources = frozenset[tf.Operation]
 
 
 @tf.autograph.experimental.do_not_convert
@@ -37,17 +40,20 @@ def host_call(
     tensors: Sequence[tf.Tensor],
     outputs: Sequence[tuple[tf.DType, Any]],
     name: str | None = None,
+    is_ordered: bool = True,
 ) -> list[tf.Tensor]:
     """Call `function` with numpy arrays of the tensors' values and return tensors of its results.
 
     `outputs` gives the type and the static shape of each result. The function must neither change
-    its arguments nor return one of them.
+    its arguments nor return one of them. In a graph of tf.compat.v1, a call that `is_ordered` comes
+    after the one before it; scripts run all others in steps of their own.
     """
     if tf.executing_eagerly():
         results = function(*(array_of(tensor) for tensor in tensors))
         return [tensor_of(result) for result in results]
     _refuse_compilation()
-    with tf.control_dependencies(_previous_call()):
+    sources = _sources(tensors) if is_ordered else frozenset()
+    with tf.control_dependencies(_previous_call(sources) if is_ordered else []):
         nodes = tf.numpy_function(
             _remembering(function), list(tensors), [dtype for dtype, _ in outputs], name=name
         )
@@ -55,7 +61,8 @@ def host_call(
     results = list(nodes) if isinstance(nodes, (list, tuple)) else [nodes]
     for tensor, (_, shape) in zip(results, outputs):
         tensor.set_shape(shape)
-    _remember_call(results)
+    if is_ordered:
+        _remember_call(results, sources)
     return results
 
 
@@ -83,18 +90,53 @@ def _remembering(function: HostFunction) -> HostFunction:
     return called
 
 
-def _previous_call() -> list[tf.Operation]:
-    graph = tf.compat.v1.get_default_graph()
-    previous = None if graph.building_function else _last_call.get(graph)
-    return [] if previous is None else [previous]
-
-
-def _remember_call(results: Sequence[tf.Tensor]) -> None:
+def _is_in_a_session() -> bool:
+    """Tell whether nodes made now are run by sessions, in no order of their own."""
     graph = tf.compat.v1.get_default_graph()
     # In a branch or a loop, the construct itself defines the order, and its nodes are not visible
     # outside.
-    if results and not graph.building_function and graph._get_control_flow_context() is None:
-        _last_call[graph] = results[0].op
+    return not graph.building_function and graph._get_control_flow_context() is None
+
+
+def _calls_of_the_graph() -> list[tuple[tf.Operation, _Sources]]:
+    """Return the ordered calls, and what each of them depends on; they end with the graph."""
+    graph = tf.compat.v1.get_default_graph()
+    if not hasattr(graph, "_mpi_bridge_calls"):
+        graph._mpi_bridge_calls = []
+    return graph._mpi_bridge_calls
+
+
+def _previous_call(sources: _Sources) -> list[tf.Operation]:
+    calls = [] if tf.compat.v1.get_default_graph().building_function else _calls_of_the_graph()
+    # A session that runs this call will run the previous one with it. That must neither want a
+    # placeholder's value nor read data or assign variables, unless this call does so anyway.
+    harmless = (call for call, its_sources in reversed(calls) if its_sources <= sources)
+    return list(itertools.islice(harmless, 1))
+
+
+def _remember_call(results: Sequence[tf.Tensor], sources: _Sources) -> None:
+    if results and _is_in_a_session():
+        _calls_of_the_graph().append((results[0].op, sources))
+
+
+def _sources(tensors: Sequence[tf.Tensor]) -> _Sources:
+    """Return what these depend on that a session must not run without being asked to."""
+    if not _is_in_a_session():
+        return frozenset()
+    found, left = set(), [tensor.op for tensor in tensors]
+    seen = set(left)
+    while left:
+        operation = left.pop()
+        kind = operation.type
+        if kind.startswith("Placeholder") or (
+            operation.op_def.is_stateful and kind not in _READING and "Random" not in kind
+        ):
+            found.add(operation)
+        inputs = [tensor.op for tensor in operation.inputs]
+        new = {one for one in (*inputs, *operation.control_inputs) if one not in seen}
+        seen |= new
+        left.extend(new)
+    return frozenset(found)
 
 
 def _refuse_compilation() -> None:

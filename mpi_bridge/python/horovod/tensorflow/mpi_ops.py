@@ -301,7 +301,10 @@ def reducescatter_all(
 
 def _number_op(value: Callable[[], int], name: str | None) -> tf.Tensor:
     """Return an integer that is computed when the graph runs, not when it is built."""
-    return host_call(lambda: [np.asarray(value(), np.int32)], [], [(tf.int32, [])], name)[0]
+    # Most do not wait for other ranks, and join() must not run when only another call is asked for.
+    return host_call(
+        lambda: [np.asarray(value(), np.int32)], [], [(tf.int32, [])], name, is_ordered=False
+    )[0]
 
 
 def size_op(process_set_id: int = engine.WORLD, name: str | None = None) -> tf.Tensor:

@@ -330,6 +330,31 @@ def check_join():
         check.equal("the others count as zeros", alone, np.ones(3))
     check.equal("join", hvd.join().numpy() in range(SIZE), True)
 
+def check_sessions_run_only_what_is_asked_for():
+    v1 = tf.compat.v1
+    with tf.Graph().as_default():
+        x = v1.placeholder(tf.float32, [None])
+        variable = v1.get_variable("v", initializer=tf.constant(float(RANK)))
+        optimizer = hvd.DistributedOptimizer(v1.train.GradientDescentOptimizer(1.0))
+        step = optimizer.minimize(tf.reduce_sum(x) * variable)
+        fed = v1.placeholder(tf.float32, [])
+        metric = hvd.allreduce(fed, op=hvd.Sum)
+        counter = v1.get_variable("c", initializer=tf.constant(0.0))
+        counted = hvd.allreduce(tf.identity(v1.assign_add(counter, 1.0)), op=hvd.Sum)
+        late = hvd.allreduce(variable, op=hvd.Sum)
+        last = hvd.join()
+        hook = hvd.BroadcastGlobalVariablesHook(SIZE - 1)
+        with v1.train.SingularMonitoredSession(hooks=[hook]) as session:
+            check.equal("the hook", session.run(variable), SIZE - 1)
+            check.equal("another placeholder", session.run(metric, {fed: RANK + 1}), TOTAL)
+            session.run(step, {x: [RANK + 1.0]})
+            check.close("a step", session.run(variable), SIZE - 1 - TOTAL / SIZE, 1e-5)
+            session.run(late)
+            check.equal("no assignment", session.run(counter), 0)
+            check.equal("an assignment", session.run(counted), SIZE)
+            check.equal("the last", session.run(last) in range(SIZE), True)
+
+
 
 def check_other_things():
     hvd.barrier()
