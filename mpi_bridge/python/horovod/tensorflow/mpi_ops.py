@@ -261,7 +261,8 @@ def alltoall(
 
     def backward(gradients: Tensors, inputs: Tensors, results: Tensors) -> list[Any]:
         back = exchange(gradients[0], results[1], _gradient_name(name))[0]
-        not_sent = tf.zeros_like(inputs[0][tf.shape(back)[0] :])
+        # TensorFlow may hand over a gradient of another type than that of the tensor.
+        not_sent = tf.zeros_like(inputs[0][tf.shape(back)[0] :], back.dtype)
         back = tf.concat([back, not_sent], 0)
         return [tf.ensure_shape(back, inputs[0].shape), None]
 

@@ -210,6 +210,12 @@ def check_gradients():
     check.close("of alltoall", back, expected, 1e-5)
     back = both("a part", lambda x: hvd.alltoall(x, splits=[1] * SIZE)[0], mine(SIZE + 2))
     check.close("of rows that are not sent", back, [*expected, 0, 0], 1e-5)
+    with tf.GradientTape() as tape:
+        x = tf.ones([SIZE], tf.float64)
+        tape.watch(x)
+        y = hvd.alltoall(x)
+    back = tape.gradient(y, x, tf.ones([SIZE]))
+    check.close("of alltoall, given in another type", back, np.ones(SIZE), 0)
     parts = np.concatenate([(r + 1) * np.arange(1, 3) for r in range(SIZE)])
     scattered = both("sum", lambda x: hvd.reducescatter(x, op=hvd.Sum), mine(2 * SIZE))
     check.close("of reducescatter", scattered, SIZE * parts, 1e-4)
@@ -324,12 +330,6 @@ def check_session_graphs():
         check.equal("sums", values[7], np.full(3, 8 * SIZE * (SIZE - 1)))
 
 
-def check_join():
-    if RANK == 0:  # goes on while the others have no more data
-        alone = tf.function(lambda: hvd.allreduce(tf.ones(3), op=hvd.Sum, name="longer"))()
-        check.equal("the others count as zeros", alone, np.ones(3))
-    check.equal("join", hvd.join().numpy() in range(SIZE), True)
-
 def check_sessions_run_only_what_is_asked_for():
     v1 = tf.compat.v1
     with tf.Graph().as_default():
@@ -354,6 +354,12 @@ def check_sessions_run_only_what_is_asked_for():
             check.equal("an assignment", session.run(counted), SIZE)
             check.equal("the last", session.run(last) in range(SIZE), True)
 
+
+def check_join():
+    if RANK == 0:  # goes on while the others have no more data
+        alone = tf.function(lambda: hvd.allreduce(tf.ones(3), op=hvd.Sum, name="longer"))()
+        check.equal("the others count as zeros", alone, np.ones(3))
+    check.equal("join", hvd.join().numpy() in range(SIZE), True)
 
 
 def check_other_things():
