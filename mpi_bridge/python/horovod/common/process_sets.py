@@ -116,12 +116,13 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Collective over all ranks of the job: end a set; False if it was not registered."""
+    """Collective over all ranks of the job: end a set; False if that is not possible.
+
+    It is not if the set is not registered, or the set of all ranks.
+    """
     number = process_set.process_set_id
-    if number is None:
+    if not number:
         return False
-    if number == 0:
-        raise ValueError("the set of all ranks cannot be removed")
     native.remove(number)
     process_set._register(None)
     return True
@@ -130,15 +131,17 @@ def remove_process_set(process_set: ProcessSet) -> bool:
 def register_at_init(process_sets: Iterable[ProcessSet]) -> None:
     """Collective over all ranks of the job: register those sets that are not registered yet.
 
-    A set of all ranks stands for the global set.
+    A set of the same ranks as an earlier one, or of all ranks, stands for that.
     """
+    known = {tuple(ranks): number for number, ranks in get_process_set_ids_and_ranks().items()}
     for process_set in process_sets:
         if process_set.process_set_id is not None:
             continue
-        if process_set.ranks == global_process_set.ranks:
-            process_set._register(0)
+        ranks = tuple(process_set.ranks)
+        if ranks in known:
+            process_set._register(known[ranks])
         else:
-            add_process_set(process_set)
+            known[ranks] = add_process_set(process_set).process_set_id
 
 
 def get_process_set_ids_and_ranks() -> dict[int, list[int]]:

@@ -113,7 +113,7 @@ def check_process_sets():
     check.equal("all again", hvd.allreduce(torch.ones(1), op=hvd.Sum), [SIZE])
     check.equal("remove", hvd.remove_process_set(even), True)
     check.equal("remove again", hvd.remove_process_set(even), False)
-    check.raises(ValueError, lambda: hvd.remove_process_set(hvd.global_process_set))
+    check.equal("remove all ranks", hvd.remove_process_set(hvd.global_process_set), False)
 
 
 def check_ranks_that_differ_get_an_error_that_says_how():
@@ -150,6 +150,11 @@ def check_init_after_shutdown():
         if RANK == 0:
             check.equal("alone", hvd.allreduce(mine(), process_set=static), mine())
         check.equal("again", hvd.allreduce(torch.ones(2), op=hvd.Sum, name="again"), [SIZE] * 2)
+    twice = [hvd.ProcessSet([0]), hvd.ProcessSet(range(SIZE)), hvd.ProcessSet([0])]
+    hvd.init(process_sets=twice)
+    numbers = [one.process_set_id for one in twice[::2]]
+    check.equal("the same ranks", numbers, [static.process_set_id] * 2)
+    check.equal("all ranks", twice[1].process_set_id, 0)
     hvd.init(process_sets="dynamic")
     check.raises(ValueError, lambda: hvd.init(process_sets="static"))
 
