@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,12 +42,14 @@ class GradientSettings:
 
         `kind` says what the gradients belong to, such as "DistributedOptimizer".
         """
-        names = names_of(variables)
+        names = names_on_all_ranks(variables)
         sparse = is_sparse or [False] * len(names)
         members = tuple(Member(name, flag) for name, flag in zip(names, sparse))
         dense = [variable for variable, flag in zip(variables, sparse) if not flag]
         settings = self._for_exchange(dense)
-        return exchange_for(label_for(kind, names, settings.process_set), members, settings)
+        # Two models may have the same layers in different places.
+        label = label_for(kind, names_of(variables), settings.process_set)
+        return exchange_for(label, members, settings)
 
     def _for_exchange(self, variables: Sequence[Any]) -> Settings:
         return Settings(
@@ -122,11 +124,24 @@ def _checked_groups(num_groups: int, groups: Any) -> int | tuple[tuple[Any, ...]
 
 
 def names_of(variables: Sequence[Any]) -> list[str]:
-    """Return names that are unique and the same on all ranks."""
-    names = [
+    """Return names that are unique."""
+    return _unique(
         getattr(variable, "path", None) or getattr(variable, "name", None) or "source"
         for variable in variables
-    ]
+    )
+
+
+def names_on_all_ranks(variables: Sequence[Any]) -> list[str]:
+    """Return names that are unique and the same on all ranks.
+
+    Of a path they have the last two parts, the layer and the variable: in a model that one rank has
+    loaded and others have made, Keras gives the variables these in common, but not their paths.
+    """
+    return _unique("/".join(name.split("/")[-2:]) for name in names_of(variables))
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    names = list(names)
     if len(set(names)) == len(names):
         return names
     return [f"{position}.{name}" for position, name in enumerate(names)]

@@ -20,7 +20,7 @@ from mpi_bridge import torch_replicas
 
 from ..common.process_sets import ProcessSet
 from . import replicas
-from .gradient_settings import GradientSettings, names_of
+from .gradient_settings import GradientSettings, names_on_all_ranks
 from .parts import Parts, parts_of
 
 
@@ -50,7 +50,7 @@ class GradientReduction:
         if replicas.is_on():
             checks = replicas.checks_of(self._kind, variables, self._settings.process_set)
             if checks.is_due():
-                named = dict(zip((v.value for v in variables), names_of(variables)))
+                named = dict(zip((v.value for v in variables), names_on_all_ranks(variables)))
                 torch_replicas.compare(checks, named)
         if self._arrivals is not None:
             early = self._arrivals.finish_step(gradients)

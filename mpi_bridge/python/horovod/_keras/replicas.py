@@ -17,7 +17,7 @@ from mpi_bridge.replicas import Checks
 
 from ..common.process_sets import ProcessSet, number_of
 from .exchange import label_for
-from .gradient_settings import names_of
+from .gradient_settings import names_of, names_on_all_ranks
 
 # By label, because a script may make a new tape for each step.
 _checks: dict[str, Checks] = {}
@@ -42,7 +42,7 @@ def on_host(
 ) -> Callable[..., list[np.ndarray]]:
     """Return a collective function of the variables' values, which returns a token."""
     checks = checks_of(kind, variables, process_set)
-    names = names_of(variables)
+    names = names_on_all_ranks(variables)
 
     def compare(*arrays: np.ndarray) -> list[np.ndarray]:
         if checks.is_due():

@@ -371,7 +371,8 @@ def check_replicas_that_differ_are_an_error():
                     in_graph,  # noqa: B023
                 ),
             )
-            named = f'"{model.weights[1].path}:0" (float32, (8,)) is not the same'
+            layer_and_variable = "/".join(model.weights[1].path.split("/")[-2:])
+            named = f'"{layer_and_variable}:0" (float32, (8,)) is not the same'
             check.equal(text, named in text, True)
             check.equal(text, f"another on [{SIZE - 1}]" in text, True)
     finally:
