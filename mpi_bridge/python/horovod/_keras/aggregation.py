@@ -28,6 +28,11 @@ class Aggregation:
         """Tell whether a step has more than one batch."""
         return self._passes > 1
 
+    @property
+    def sums(self) -> Sequence[Any]:
+        """The sum of each variable's gradients, in the order of the variables; may be empty."""
+        return self._sums
+
     def build(self, optimizer: Any, variables: Sequence[Any]) -> None:
         """Make the variables once, after those of the user's optimizer."""
         if not self.is_on or self._counter is not None:

@@ -22,8 +22,9 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):
     """Brings all ranks to the root's weights and optimizer state at the end of the first batch.
 
     The optimizer's variables do not exist earlier. On TensorFlow it also turns off compilation of
-    the training step by XLA, which cannot contain the reduction of a DistributedOptimizer. `device`
-    and `local_variables` are accepted and have no meaning.
+    the training step by XLA, which cannot contain the reduction of a DistributedOptimizer.
+    `local_variables`, one or several, keep the values of this rank, and so does what the optimizer
+    has for each of them. `device` is accepted and has no meaning.
     """
 
     def __init__(
@@ -37,6 +38,15 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):
         self._root_rank = root_rank
         self._process_set = process_set
         self._is_done = False
+        self._local_variables: list[Any] = []
+        for variable in _as_list(local_variables):
+            self.register_local_var(variable)
+
+    def register_local_var(self, variable: Any) -> None:
+        """Leave this variable as it is on this rank."""
+        if not hasattr(variable, "assign") and not keras.ops.is_tensor(variable):
+            raise ValueError(f"a local variable must be a variable, not {type(variable).__name__}")
+        self._local_variables.append(variable)
 
     def set_model(self, model: keras.Model) -> None:
         """Learn the model; called before its training step is made."""
@@ -49,8 +59,16 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Broadcast once."""
         if not self._is_done:
-            broadcast_model(self.model, self._root_rank, self._process_set)
+            broadcast_model(
+                self.model, self._root_rank, self._process_set, local=self._local_variables
+            )
             self._is_done = True
+
+
+def _as_list(variables: Any) -> list[Any]:
+    if variables is None:
+        return []
+    return list(variables) if isinstance(variables, (list, tuple, set)) else [variables]
 
 
 class MetricAverageCallback(keras.callbacks.Callback):

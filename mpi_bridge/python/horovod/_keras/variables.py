@@ -61,12 +61,49 @@ def broadcast(
 
 
 def broadcast_model(
-    model: Any, root_rank: int, process_set: ProcessSet = global_process_set
+    model: Any,
+    root_rank: int,
+    process_set: ProcessSet = global_process_set,
+    local: Sequence[Any] = (),
 ) -> None:
-    """Collective: bring the model's variables and its optimizer's to the root's values."""
+    """Collective: bring the model's variables and its optimizer's to the root's values.
+
+    The variables in `local`, and what the optimizer has for them, stay as they are on each rank.
+    """
     synchronize(model)
     # Not model.variables, because seeds of random layers stay different on each rank.
-    broadcast("model", model.weights, root_rank, process_set)
+    broadcast("model", _without(model.weights, local), root_rank, process_set)
     optimizer = getattr(model, "optimizer", None)
     if optimizer is not None:
-        broadcast("optimizer", optimizer.variables, root_rank, process_set)
+        shared = _without(optimizer.variables, _slots(optimizer, local))
+        broadcast("optimizer", shared, root_rank, process_set)
+
+
+def _without(variables: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+    """Return the variables that are not among the others, which may be the backend's own."""
+    kept_out = {id(other) for other in others}
+    return [
+        variable
+        for variable in variables
+        if id(variable) not in kept_out and id(variable.value) not in kept_out
+    ]
+
+
+def _slots(optimizer: Any, variables: Sequence[Any]) -> list[Any]:
+    """Return what the optimizer has for each of these variables, such as their momentum."""
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    trained = list(optimizer._trainable_variables or ()) if optimizer.built else []
+    shared = {id(variable) for variable in _without(trained, variables)}
+    positions = [i for i, variable in enumerate(trained) if id(variable) not in shared]
+    # An optimizer keeps them in lists in the order of the variables that it trains; `_variables` is
+    # the list of everything that it has.
+    lists = [kept for name, kept in vars(optimizer).items() if name != "_variables"]
+    distribution = getattr(optimizer, "_distribution", None)
+    if distribution is not None:
+        lists.append(distribution.aggregation.sums)
+    return [
+        kept[position]
+        for kept in lists
+        if isinstance(kept, (list, tuple)) and len(kept) == len(trained)
+        for position in positions
+    ]

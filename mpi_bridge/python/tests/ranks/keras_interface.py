@@ -186,6 +186,36 @@ def check_layers_that_are_unfrozen_later_stay_local():
     check.equal("local layers differ", np.array_equal(kernels[0], kernels[1]), False)
 
 
+def check_local_variables_are_not_broadcast():
+    if SIZE == 1:
+        return
+    callback = hvd.callbacks.BroadcastGlobalVariablesCallback
+    layer_of = lambda model: model.layers[0]  # noqa: E731 - it names the local layer
+    for chosen in (lambda model: layer_of(model).weights, lambda model: layer_of(model).weights[0]):
+        for options in ({}, {"backward_passes_per_step": 2}):
+            model = make_model(seed=RANK)
+            for weight in model.weights:
+                weight.assign(array(weight) + RANK)
+            local = chosen(model)
+            optimizer = hvd.PartialDistributedOptimizer(
+                keras.optimizers.Adam(0.01), local_layers=[layer_of(model)], **options
+            )
+            fit(model, optimizer, rows=MINE[:BATCH], epochs=1, callbacks=[callback(0, "", local)])
+            kept = local if isinstance(local, list) else [local]
+            for variable in model.weights:
+                values = hvd.allgather(array(variable)[None])
+                is_local = any(variable is one for one in kept)
+                check.equal(variable.path, np.array_equal(values[0], values[-1]), not is_local)
+            slots = optimizer.variables[2:]  # after the number of iterations and the learning rate
+            differ = [
+                not np.array_equal(values[0], values[-1])
+                for values in (hvd.allgather(array(slot)[None]) for slot in slots)
+            ]
+            expected = len(kept) * (1 if options else 2)
+            check.equal(f"slots of local variables {options}", sum(differ), expected)
+    check.raises(ValueError, lambda: callback(0, local_variables=["kernel"]))
+
+
 def check_rank_0_alone_loads_a_model():
     # Without other models in the process, as in a script that resumes, the layers have these names.
     layers = [keras.layers.Dense(8, name="resumed_1"), keras.layers.Dense(2, name="resumed_2")]
