@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 from typing import Any
 
@@ -12,7 +13,7 @@ from ..common.process_sets import ProcessSet, global_process_set
 from ..common.reduce_ops import Average
 from . import gradient_settings
 from .compression import Compression
-from .optimizer import Distribution, distributed
+from .optimizer import Distribution, distributed, is_distributed
 from .variables import broadcast_model
 
 
@@ -35,7 +36,8 @@ def DistributedOptimizer(
     """Return an optimizer of a subclass of `optimizer`'s class that reduces gradients first.
 
     It is made from the configuration of `optimizer` and takes over its slots if it has any. Its
-    class has the name of the user's class, so that a saved model loads without this package.
+    class has the name of the user's class, so that a saved model loads without this package. What
+    from_config() of that class returns reduces gradients with the same options.
 
     With backward_passes_per_step > 1, the gradients of that many batches are added up (and divided
     by their number with average_aggregated_gradients) before they are reduced and applied; the
@@ -51,10 +53,14 @@ def DistributedOptimizer(
         groups=groups,
         process_set=process_set,
     )
-    distribution = Distribution(
-        settings, backward_passes_per_step, average_aggregated_gradients, scale_local_gradients
+    make_distribution = functools.partial(
+        Distribution,
+        settings,
+        backward_passes_per_step,
+        average_aggregated_gradients,
+        scale_local_gradients,
     )
-    return distributed(optimizer, distribution, name)
+    return distributed(optimizer, make_distribution, name)
 
 
 def PartialDistributedOptimizer(
@@ -130,6 +136,8 @@ def load_model(
     optimizer = getattr(model, "optimizer", None)
     if optimizer is None:
         raise ValueError(f"{filepath} holds no optimizer: it was saved before model.compile()")
-    model.optimizer = DistributedOptimizer(optimizer, compression=compression)
-    model.train_function = None
+    # The classes among custom_objects may be those of distributed optimizers.
+    if not is_distributed(optimizer):
+        model.optimizer = DistributedOptimizer(optimizer, compression=compression)
+        model.train_function = None
     return model

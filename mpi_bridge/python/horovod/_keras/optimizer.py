@@ -102,11 +102,22 @@ def _backend() -> Any:
 class DistributedMixin:
     """Precedes the user's optimizer class among the bases of a distributed optimizer's class."""
 
+    # Set by distributed_class() for all optimizers that from_config() makes.
+    _make_distribution: Callable[[], Distribution]
     # None during construction, and if another optimizer around this one reduces.
     _distribution: Distribution | None = None
     # What a LossScaleOptimizer around this one has taken over, and whether it is applying now.
     _handed_on: Distribution | None = None
     _is_inside_wrapper = False
+
+    @classmethod
+    def from_config(cls, *args: Any, **kwargs: Any) -> Any:
+        """Return an optimizer that reduces gradients with the same options."""
+        made = super().from_config(*args, **kwargs)
+        # Keras tracks attributes of an optimizer, to save and to name them; this one is not a
+        # state.
+        object.__setattr__(made, "_distribution", cls._make_distribution())
+        return made
 
     def apply(self, grads: Sequence[Any], trainable_variables: Any = None) -> None:
         """Collective: reduce the gradients over all ranks, then apply them."""
@@ -233,7 +244,7 @@ def _let_reduce(wrapper: Any, inner: DistributedMixin) -> None:
     distribution = inner._distribution or inner._handed_on
     if distribution is None:
         return
-    wrapper.__class__ = distributed_class(type(wrapper))
+    wrapper.__class__ = distributed_class(type(wrapper), inner._make_distribution)
     object.__setattr__(wrapper, "_distribution", distribution)
     object.__setattr__(inner, "_distribution", None)
     object.__setattr__(inner, "_handed_on", distribution)
@@ -253,9 +264,20 @@ def _inside_wrapper(optimizer: Any) -> Iterator[None]:
         object.__setattr__(inner, "_is_inside_wrapper", False)
 
 
-def distributed_class(base: type) -> type:
+def distributed_class(base: type, make_distribution: Callable[[], Distribution]) -> type:
     """Return the subclass, with the same name, so that a saved model loads without this package."""
-    return type(base.__name__, (DistributedMixin, base), {"__module__": base.__module__})
+    attributes = {
+        "__module__": base.__module__,
+        "_make_distribution": staticmethod(make_distribution),
+    }
+    made = type(base.__name__, (DistributedMixin, base), attributes)
+    package, separator, name = keras.saving.get_registered_name(base).partition(">")
+    if separator:
+        # A model is to be saved with the registered name, and to load with the user's class, so
+        # that class comes last.
+        for registered in (made, base):
+            keras.saving.register_keras_serializable(package, name)(registered)
+    return made
 
 
 def is_distributed(optimizer: Any) -> bool:
@@ -265,7 +287,9 @@ def is_distributed(optimizer: Any) -> bool:
     )
 
 
-def distributed(optimizer: Any, distribution: Distribution, name: str | None = None) -> Any:
+def distributed(
+    optimizer: Any, make_distribution: Callable[[], Distribution], name: str | None = None
+) -> Any:
     """Return a distributed optimizer with the configuration and the state of `optimizer`."""
     if not isinstance(optimizer, keras.optimizers.Optimizer):
         raise TypeError(
@@ -277,9 +301,7 @@ def distributed(optimizer: Any, distribution: Distribution, name: str | None = N
     config = optimizer.get_config()
     if name is not None:
         config["name"] = name
-    made = distributed_class(type(optimizer)).from_config(config)
-    # Keras tracks attributes of an optimizer, to save and to name them; this one is not a state.
-    object.__setattr__(made, "_distribution", distribution)
+    made = distributed_class(type(optimizer), make_distribution).from_config(config)
     # Keras builds the optimizer of a model read from HDF5 without any variables. Such an optimizer
     # has nothing to take over and would refuse the model's variables.
     if optimizer.built and optimizer._trainable_variables:

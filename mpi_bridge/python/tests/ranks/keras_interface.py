@@ -216,6 +216,44 @@ def check_local_variables_are_not_broadcast():
     check.raises(ValueError, lambda: callback(0, local_variables=["kernel"]))
 
 
+def check_a_copy_by_its_configuration_reduces():
+    expected = trained(sgd())
+    original = hvd.DistributedOptimizer(sgd())
+    config = original.get_config()
+    for copied in (original.from_config(config), type(original).from_config(config)):
+        check.equal("its configuration", str(copied.get_config()), str(config))
+        model = make_model()
+        fit(model, copied)
+        compare("a copy", model, expected)
+
+
+@keras.saving.register_keras_serializable("tests")
+class OwnSGD(keras.optimizers.SGD):
+    pass
+
+
+class UnknownSGD(keras.optimizers.SGD):
+    pass
+
+
+def check_classes_of_the_script_load():
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "model.keras")
+        model = make_model()
+        fit(model, hvd.DistributedOptimizer(OwnSGD(0.05)), epochs=1)
+        model.save(path)
+        check.equal("alone", type(keras.models.load_model(path).optimizer) is OwnSGD, True)
+        check.equal("here", isinstance(hvd.load_model(path).optimizer, OwnSGD), True)
+        model = make_model()
+        fit(model, hvd.DistributedOptimizer(UnknownSGD(0.05)), epochs=1)
+        model.save(path)
+        distributed = type(model.optimizer)
+        for made in (UnknownSGD, distributed):
+            loaded = hvd.load_model(path, custom_objects={"UnknownSGD": made})
+            check.equal(f"{made}", isinstance(loaded.optimizer, UnknownSGD), True)
+        check.equal("distributed by itself", type(loaded.optimizer) is distributed, True)
+
+
 def check_rank_0_alone_loads_a_model():
     # Without other models in the process, as in a script that resumes, the layers have these names.
     layers = [keras.layers.Dense(8, name="resumed_1"), keras.layers.Dense(2, name="resumed_2")]
