@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/ids.hpp"
+
 namespace batchai::base {
 
 namespace {
@@ -224,7 +226,8 @@ Result<void> make_directories(const std::filesystem::path& path, mode_t mode) {
 
 namespace {
 
-// The depth is limited because each level holds a descriptor.
+// The depth is limited because each level holds a descriptor. What is deeper is moved up before it
+// is removed.
 constexpr int deepest = 512;
 constexpr int entries_per_tick = 256;
 
@@ -238,7 +241,10 @@ class Remover {
         if (!directory.valid() && (errno == ENOTDIR || errno == ELOOP))
             return unlink_in(parent, name, 0);
         if (!directory.valid()) return note(name);
+        if (depth > deepest) return move_up(parent, name);
+        if (depth == 0) top_ = FileDescriptor(fcntl(directory.get(), F_DUPFD_CLOEXEC, 0));
         empty(std::move(directory), name, depth);
+        if (depth == 0) remove_moved();
         unlink_in(parent, name, AT_REMOVEDIR);
     }
 
@@ -270,8 +276,8 @@ class Remover {
 
     void empty(FileDescriptor directory, const char* name, int depth) {
         struct stat status {};
-        if (depth > deepest || fstat(directory.get(), &status) != 0 || status.st_dev != device_) {
-            errno = depth > deepest ? ENAMETOOLONG : EXDEV;
+        if (fstat(directory.get(), &status) != 0 || status.st_dev != device_) {
+            errno = EXDEV;
             return note(name);
         }
         const int handle = directory.get();
@@ -283,6 +289,20 @@ class Remover {
             if (child != "." && child != "..") remove(handle, entry->d_name, depth + 1);
         }
         closedir(stream);
+    }
+
+    void move_up(int parent, const char* name) {
+        std::string new_name = ".too-deep-" + random_uuid();
+        if (renameat(parent, name, top_.get(), new_name.c_str()) != 0) return note(name);
+        moved_.push_back(std::move(new_name));
+    }
+
+    void remove_moved() {
+        while (!moved_.empty()) {
+            const std::string name = std::move(moved_.back());
+            moved_.pop_back();
+            remove(top_.get(), name.c_str(), 1);
+        }
     }
 
     void unlink_in(int parent, const char* name, int flags) {
@@ -297,6 +317,8 @@ class Remover {
     dev_t device_;
     const std::function<void()>& tick_;
     int visited_ = 0;
+    FileDescriptor top_;
+    std::vector<std::string> moved_;  // names in the top directory
     std::string first_error_;
 };
 

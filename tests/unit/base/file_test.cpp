@@ -150,4 +150,17 @@ TEST_F(FileTest, RemoveTreeTakesClosedDirectoriesAndLinksAndNothingElse) {
     EXPECT_FALSE(fs::exists(outside));
 }
 
+// Programs and images can make trees that are deeper than a process may have descriptors.
+TEST_F(FileTest, RemoveTreeTakesTreesOfAnyDepth) {
+    FileDescriptor at(open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    for (int depth = 0; depth < 1800; ++depth) {
+        ASSERT_EQ(mkdirat(at.get(), "deep", 0700), 0);
+        at = FileDescriptor(openat(at.get(), "deep", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        ASSERT_TRUE(at.valid());
+    }
+    const auto removed = remove_tree(directory_ / "deep");
+    EXPECT_TRUE(removed) << removed.error().text();
+    EXPECT_FALSE(std::filesystem::exists(directory_ / "deep"));
+}
+
 }  // namespace batchai::base
