@@ -260,6 +260,23 @@ create_job() {
     [[ $(as_user cat "$saved") == precious ]]
 }
 
+# Breaks when a file is taken for the one of the same size that it replaces. WebDAV keeps no times.
+@test "a file that replaces one of its size arrives when the storage is back" {
+    as_user rm -f "$HOME_DIR/down"
+    as_user bash -c "echo old > $share/dav/box/model"
+    create_job replaced "$(volumes)" 'cd $AZ_BATCHAI_JOB_MOUNT_ROOT/dav; touch ready
+        while [[ ! -e $HOME/'"${HOME_DIR##*/}"'/down ]]; do sleep 0.2; done; echo new > model'
+    wait_until 60 as_user test -e "$share/dav/box/ready"
+    as_user bash -c "kill \$(cat $share/dav.pid); touch $HOME_DIR/down"
+    wait_until 60 a_copy_has_failed
+    start_webdav
+    batchai job wait --name replaced
+    [[ $(as_user cat "$share/dav/box/model") == new ]]
+}
+
+# The launcher has tried to copy a file without rclone's mount.
+a_copy_has_failed() { as_user grep -rqs 'does not take 1 files' "$HOME_DIR"; }
+
 # Breaks when data that neither the storage nor the job's directory takes is removed, or nobody says so.
 @test "data that cannot be saved either is kept on the node until it can be" {
     local home kept log

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.hpp"
 #include "node/reply.hpp"
 #include "node/volumes/rclone.hpp"
 
@@ -49,7 +50,8 @@ using std::chrono::seconds;
 namespace fs = std::filesystem;
 
 constexpr seconds between_messages{30};
-// After this time, files are also copied separately, in addition to rclone's own retries.
+// After this time, files of an rclone that has failed are also copied separately, in addition to
+// its own retries.
 constexpr seconds rclone_first{5};
 // In bytes, of the list of files for one copy. The notes of its files go when the copy is complete,
 // so that progress is seen between copies.
@@ -90,6 +92,24 @@ std::vector<UnwrittenFile> next_copies(const std::vector<UnwrittenFile>& files) 
     return copies;
 }
 
+// Returns whether the slot has the cache of an earlier rclone, whose files the present one may not
+// know: each has a directory of its own there if a password is among the remote's options.
+bool has_earlier_cache(const RemoteMount& remote) {
+    std::error_code error;
+    const auto caches = base::entries_of(remote.slot.cache() + "/vfs", error);
+    return std::count_if(caches.begin(), caches.end(), [](const auto& cache) {
+               return cache.path().filename().string().starts_with("volume");
+           }) > 1;
+}
+
+// Returns whether files of the mount are to be copied without its rclone. A log that cannot be
+// read, which may be because it is too long, counts as a failure.
+bool needs_help(const RemoteMount& remote) {
+    if (has_earlier_cache(remote)) return true;
+    const auto log = base::read_file(remote.slot.log(), rclone_log_limit);
+    return !log || has_error(*log);
+}
+
 void copy_rest(const RemoteMount& remote, Clock::time_point end, const Trace& trace) {
     const auto files = next_copies(unwritten(remote).files);
     if (files.empty() || left_until(end) <= seconds(0)) return;
@@ -112,7 +132,8 @@ void copy_rest(const RemoteMount& remote, Clock::time_point end, const Trace& tr
 
 }  // namespace
 
-void flush_volumes(const std::vector<RemoteMount>& mounts, const std::string& job_directory) {
+void flush_volumes(const std::vector<RemoteMount>& mounts, const std::string& job_directory,
+                   const std::function<bool()>& all_served) {
     const Trace trace(job_directory);
     seconds limit{0};
     for (const RemoteMount& remote : mounts)
@@ -133,8 +154,10 @@ void flush_volumes(const std::vector<RemoteMount>& mounts, const std::string& jo
                             left.files.size()));
         }
         if (now - begin > rclone_first) {
-            for (const RemoteMount& remote : mounts)
-                copy_rest(remote, end, trace);
+            const bool all_run = all_served();
+            for (const RemoteMount& remote : mounts) {
+                if (!all_run || needs_help(remote)) copy_rest(remote, end, trace);
+            }
         }
         std::this_thread::sleep_for(pause);
         pause = std::min(2 * pause, milliseconds(500));

@@ -36,8 +36,11 @@ class Apart {
 };
 
 // Waits until the storage has everything that the job wrote, for at most the plan's flush_seconds,
-// and logs the wait. After a few seconds, also copies the files itself, because rclone may have
-// been killed or may have given up.
-void flush_volumes(const std::vector<RemoteMount>& mounts, const std::string& job_directory);
+// and logs the wait. After a few seconds, also copies the files of a mount itself if its rclone has
+// failed at something, because it tries again ever more seldom, or has taken over the slot of
+// another one. It does so for all mounts if not `all_served`: an rclone may have been killed. As
+// long as an rclone is only slow, a second copy would have it take twice as long.
+void flush_volumes(const std::vector<RemoteMount>& mounts, const std::string& job_directory,
+                   const std::function<bool()>& all_served);
 
 }  // namespace batchai::node

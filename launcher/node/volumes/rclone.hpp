@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -19,6 +20,9 @@
 // sandbox then stores what is still in it.
 
 namespace batchai::node {
+
+// The most, in bytes, that is read of an rclone's log.
+inline constexpr std::size_t rclone_log_limit = 64UL << 20U;
 
 class CacheSlot {
   public:
@@ -98,6 +102,9 @@ inline constexpr int rclone_fuse_descriptor = 3;
 // Returns the last error in rclone's log, or its last line if there is none. Empty for an empty
 // log.
 [[nodiscard]] std::string complaint_of(std::string_view log);
+
+// Returns whether rclone's log has an error.
+[[nodiscard]] bool has_error(std::string_view log);
 
 // Returns what the user or the admin can do about the complaint. May be empty.
 [[nodiscard]] std::string advice_on(std::string_view complaint);

@@ -159,7 +159,11 @@ void start_work(const std::vector<RemoteMount>& mounts, const Job& job, int cont
     // its end, because the process that started the steward may have been killed.
     if (next_byte(control) != give_up_byte) {
         note.ends_within(std::chrono::seconds(patience_with(mounts)));
-        flush_volumes(mounts, job.directory);
+        flush_volumes(mounts, job.directory, [&] {
+            return children.size() == mounts.size() &&
+                   std::none_of(children.begin(), children.end(),
+                                [](base::Child& child) { return child.ended().has_value(); });
+        });
     }
     end_all(std::move(children));
     if (!report_unwritten(mounts, job.directory)) note.fail();

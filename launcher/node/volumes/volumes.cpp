@@ -27,7 +27,6 @@ namespace batchai::node {
 
 namespace {
 
-constexpr std::size_t log_limit = 64UL << 20U;
 constexpr std::chrono::seconds store_deadline{300};
 // Half of the plugin's default timeout for a sandbox.
 constexpr std::chrono::seconds longest_wait_for_earlier{15};
@@ -209,7 +208,7 @@ class Maker {
 
     [[nodiscard]] static base::Error why(const RemoteMount& remote, std::optional<int> code) {
         const std::string said =
-            complaint_of(base::read_file(remote.slot.log(), log_limit).value_or(""));
+            complaint_of(base::read_file(remote.slot.log(), rclone_log_limit).value_or(""));
         const std::string seen =
             code ? std::string(std::strerror(*code))
                  : fmt::format("no answer within {} s", remote.mount->mount_seconds);

@@ -102,6 +102,27 @@ TEST(Rclone, EncodesPasswords) {
     EXPECT_THAT(*environment, Not(Contains("RCLONE_CONFIG_VOLUME_PASS=hush")));
 }
 
+// A checkpoint that replaces an earlier one often has its size.
+TEST(Rclone, CopiesWhatLooksLikeWhatIsThere) {
+    if (batchai::test::release_lacks_rclone()) GTEST_SKIP() << "this release has no rclone";
+    const Scratch scratch;
+    const fs::path here = scratch.path() / "here/model";
+    const fs::path there = scratch.path() / "there/model";
+    write(here, "new");
+    write(there, "old");
+    fs::last_write_time(there, fs::last_write_time(here));
+    RemoteVolume remote;
+    remote.backend = "local";
+    remote.path = there.parent_path().string();
+    const auto copied =
+        copy_to_volume(remote_environment(remote, {}), remote, here.parent_path().string(), {},
+                       {"model"}, std::chrono::seconds(60));
+    ASSERT_TRUE(copied) << copied.error().text();
+    std::string text;
+    std::ifstream(there) >> text;
+    EXPECT_EQ(text, "new");
+}
+
 TEST(Rclone, IsUnderstoodWhenItComplains) {
     EXPECT_EQ(complaint_of(""), "");
     EXPECT_EQ(complaint_of("2026/11/21 14:49:44 Fatal error: failed to mount\n"),
@@ -295,6 +316,30 @@ class StewardTest : public testing::Test {
         ASSERT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
     }
 
+    // An rclone that serves a mount by `serve` and notes what it is to copy.
+    void play_rclone(const std::string& serve) const {
+        write(scratch.path() / "bin/rclone", "#!/bin/sh\nif [ \"$1\" != copy ]; then " + serve +
+                                                 "; fi\ncat >> " +
+                                                 (scratch.path() / "list").string() + "\n");
+    }
+
+    [[nodiscard]] std::string copied() const {
+        std::ifstream list(scratch.path() / "list");
+        return {std::istreambuf_iterator<char>(list), {}};
+    }
+
+    void store_one_file(const std::string& remote = "volume") {
+        mount_.flush_seconds = 7;
+        with_steward([&](Steward& steward) {
+            const fs::path cache = scratch.path() / "temp/.volumes/0/0/cache";
+            write(cache / "vfs" / remote / "box/data/whole", "precious");
+            write(cache / "vfsMeta" / remote / "box/data/whole",
+                  R"({"Size": 8, "Dirty": true, "Rs": [{"Pos": 0, "Size": 8}]})");
+            static_cast<void>(steward.finish(std::chrono::seconds(20)));
+        });
+        ASSERT_TRUE(ends_within(std::chrono::seconds(20)));
+    }
+
     [[nodiscard]] bool ends_within(std::chrono::seconds time) const {
         const auto end = Clock::now() + time;
         while (Clock::now() < end) {
@@ -324,8 +369,7 @@ TEST_F(StewardTest, StoresAlsoWhenItsStarterIsKilled) {
 }
 
 TEST_F(StewardTest, LosesNoFileWhoseNameIsNoLineOfAList) {
-    write(scratch.path() / "bin/rclone", "#!/bin/sh\n[ \"$1\" = copy ] || exec sleep 600\ncat >> " +
-                                             (scratch.path() / "list").string() + "\n");
+    play_rclone("echo '{\"level\": \"error\", \"msg\": \"Failed to copy\"}' >&2; exec sleep 600");
     mount_.flush_seconds = 7;
     with_steward([&](Steward& steward) {
         const fs::path cache = scratch.path() / "temp/.volumes/0/0/cache";
@@ -337,10 +381,31 @@ TEST_F(StewardTest, LosesNoFileWhoseNameIsNoLineOfAList) {
         static_cast<void>(steward.finish(std::chrono::seconds(20)));
     });
     ASSERT_TRUE(ends_within(std::chrono::seconds(20)));
-    std::ifstream list(scratch.path() / "list");
-    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(list), {}), "whole\n");
+    EXPECT_EQ(copied(), "whole\n");
     EXPECT_FALSE(fs::exists(job.unsaved(node_name()) / "out/whole"));
     EXPECT_TRUE(fs::exists(job.unsaved(node_name()) / "out/two\nlines"));
+}
+
+// What is copied twice takes twice as long.
+TEST_F(StewardTest, CopiesNothingWhileRcloneIsOnlySlow) {
+    play_rclone("echo '{\"level\": \"warning\", \"msg\": \"slow\"}' >&2; exec sleep 600");
+    store_one_file();
+    EXPECT_EQ(copied(), "");
+    EXPECT_TRUE(fs::exists(job.unsaved(node_name()) / "out/whole"));
+}
+
+TEST_F(StewardTest, CopiesWhatAnEarlierRcloneHasLeft) {
+    play_rclone("exec sleep 600");
+    store_one_file("volume{a1b2c}");
+    EXPECT_EQ(copied(), "whole\n");
+    EXPECT_FALSE(fs::exists(job.unsaved(node_name()) / "out/whole"));
+}
+
+TEST_F(StewardTest, CopiesWhatAnRcloneLeavesThatHasEnded) {
+    play_rclone("exit 0");
+    store_one_file();
+    EXPECT_EQ(copied(), "whole\n");
+    EXPECT_FALSE(fs::exists(job.unsaved(node_name()) / "out/whole"));
 }
 
 TEST_F(StewardTest, GoesOnAloneWhenItsStarterMustGo) {
