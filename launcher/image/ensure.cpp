@@ -34,7 +34,7 @@ base::Result<Ensured> look_for_root(const FrozenImage& frozen) {
 
 base::Result<void> make_import_directory(const std::string& directory, int owner) {
     TRY(make_cache_directory(directory, owner));
-    const std::string path = directory + "/.import";
+    const std::string path = directory_of_imports(directory);
     if (mkdir(path.c_str(), 0700) == 0 || errno == EEXIST)
         return check_cache_directory(path, owner);
     return base::fail(fmt::format("cannot be made: {}", std::strerror(errno)), path,
@@ -99,7 +99,7 @@ base::Result<Ensured> ensure(const FrozenImage& frozen, const Access& access,
     const std::string directory = fs::path(frozen.root).parent_path().string();
     TRY(make_import_directory(directory, frozen.root_owner));
     const std::string stem = entry_stem(frozen.digest);
-    const std::string imports = directory + "/.import";
+    const std::string imports = directory_of_imports(directory);
     while (true) {
         auto lease = TRY(get_lease(frozen, fmt::format("{}/{}.lock", imports, stem), options));
         if (!lease) {

@@ -23,6 +23,7 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/timestamp.hpp"
+#include "base/utf8.hpp"
 #include "image/cache.hpp"
 #include "image/command.hpp"
 #include "image/lease.hpp"
@@ -136,6 +137,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::hours longest_step{2};
+constexpr std::size_t longest_complaint = 400;
 constexpr std::string_view squashfs_ending = ".squashfs";
 // The space that an import needs for each byte of the layers. The layers are compressed. The
 // unpacked tree is about three times as large, and for a time both exist. After that the packed
@@ -146,9 +148,9 @@ constexpr std::int64_t room_per_layer_byte = 4;
 class Workshop {
   public:
     static base::Result<Workshop> open(const ImportRequest& request) {
-        std::string path =
-            fmt::format("{}/.import/{}.{}", fs::path(request.root).parent_path().string(),
-                        entry_stem(request.digest), request.token);
+        std::string path = fmt::format(
+            "{}/{}.{}", directory_of_imports(fs::path(request.root).parent_path().string()),
+            entry_stem(request.digest), request.token);
         TRY(base::make_own_directory(path));
         Workshop workshop(std::move(path));
         TRY(base::make_own_directory(workshop.temporary()));
@@ -199,6 +201,9 @@ tl::unexpected<base::Error> tool_failed(const ImportRequest& request, const std:
     const std::string_view said = base::trim(completed.standard_error);
     std::string line(said.substr(said.rfind('\n') + 1));
     if (line.empty()) line = "it said nothing";
+    // The names in an image may be long. The cause is at the end.
+    if (line.size() > longest_complaint)
+        line = "…" + base::printable(line.substr(line.size() - longest_complaint));
     return base::fail(
         fmt::format("{} failed with exit code {}: {}", program, completed.exit_code, line),
         request.image);
@@ -374,6 +379,10 @@ base::Result<void> check_space(const std::string& directory, std::int64_t layers
                     fs::path(directory).parent_path().parent_path().string(),
                     base::size_text(free)),
         image, "batchai image prune makes room; image_directory in site.lua moves it");
+}
+
+std::string directory_of_imports(const std::string& directory) {
+    return directory + "/.import";
 }
 
 void collect_leftovers(const std::string& import_directory, const std::string& own_stem,

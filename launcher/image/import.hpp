@@ -43,8 +43,11 @@ struct ImportRequest {
 [[nodiscard]] base::Result<void> import_image(const ImportRequest& request, const Watch& watch,
                                               const ShowProgress& show);
 
-// Removes what killed imports have left in the directory ".import". `own_stem` is that of the image
-// whose lease the caller holds, and `own_token` is that lease's token.
+// Returns where the images of a cache directory are made.
+[[nodiscard]] std::string directory_of_imports(const std::string& directory);
+
+// Removes what killed imports have left there. `own_stem` is that of the image whose lease the
+// caller holds, and `own_token` is that lease's token. Both are empty if it holds none.
 void collect_leftovers(const std::string& import_directory, const std::string& own_stem,
                        const std::string& own_token);
 

@@ -312,8 +312,8 @@ job_is_running() { [[ $(as_user squeue -h -j "$1" -o %T) == RUNNING ]]; }
 }
 
 # Breaks when an import that ends early leaves its files, or stands in the way of the next.
-@test "an interrupted import leaves nothing, a killed one is collected by the next" {
-    local signal
+@test "an interrupted import leaves nothing, a killed one is collected by prune and by the next" {
+    local end
     empty_cache
     # Else an import may be over before it is interrupted.
     as_user mkdir -p "$home/slow"
@@ -321,18 +321,22 @@ job_is_running() { [[ $(as_user squeue -h -j "$1" -o %T) == RUNNING ]]; }
 #!/bin/sh
 exec sleep 317
 SH
-    for signal in INT KILL; do
+    for end in INT prune next; do
         as_user bash -c 'echo $$ > "$1/importer"; shift; exec env "$@"' - "$home" \
             "PATH=$home/slow:/usr/bin:/bin" \
             "BATCHAI_SITE=$home/site.lua" "BATCHAI_HOME=$home/records" \
             "$PREFIX/bin/batchai" image pull "$open/tests/tiny:v1" > /dev/null 2>&1 3>&- &
         wait_until 60 import_is_under_way
-        as_root_on login bash -c 'kill "-$1" "$(cat "$2")"' - "$signal" "$home/importer"
+        as_root_on login bash -c 'kill "-$1" "$(cat "$2")"' - "${end/#[a-z]*/KILL}" "$home/importer"
         wait $! || true
-        [[ $signal == KILL ]] || nothing_is_left_of_imports
+        # Nobody has ended what the killed command had started.
+        as_user pkill -u alice -fx 'sleep 317' || true
+        if [[ $end == prune ]]; then
+            run -0 batchai image prune --yes
+            [[ $output == *"what ended imports had left is removed, "*" MiB are free again"* ]]
+        fi
+        [[ $end == next ]] || nothing_is_left_of_imports
     done
-    # Nobody has ended what the killed command had started.
-    as_user pkill -u alice -fx 'sleep 317' || true
     prints_nothing entries
     batchai image pull "$open/tests/tiny:v1" -o none
     nothing_is_left_of_imports
@@ -377,6 +381,42 @@ PYTHON
         echo "$output"
         [[ $output != *rws* && $output != *rwS* && $output != *$'\nc'* && $output != *$'\nb'* ]]
     fi
+}
+
+# Breaks when what such an image has unpacked stays, or its names fill the terminal.
+@test "an image that is too deep, too large or has too long a name leaves nothing" {
+    local kind left
+    empty_cache
+    as_user python3 - "$home" << 'PYTHON'
+import io, sys, tarfile
+def layer(name, *entries):
+    with tarfile.open(f"{sys.argv[1]}/{name}.tar", "w") as tar:
+        for path, kind, link, size in entries:
+            entry = tarfile.TarInfo(path)
+            entry.type, entry.linkname, entry.size, entry.mode = kind, link, size, 0o755
+            tar.addfile(entry, io.BytesIO(bytes(size)))
+layer("deep", *(("/".join("d" * depth), tarfile.DIRTYPE, "", 0) for depth in range(1, 701)))
+layer("long", ("link\x1b[31m", tarfile.SYMTYPE, "a" * 5000, 0))
+layer("large", ("zeros", tarfile.REGTYPE, "", 64 << 20))
+PYTHON
+    for kind in deep long large; do
+        as_user umoci init --layout "$home/$kind"
+        as_user umoci new --image "$home/$kind:x"
+        as_user umoci raw add-layer --image "$home/$kind:x" "$home/$kind.tar"
+    done
+    for kind in deep long; do
+        run -1 batchai image pull "oci:$home/$kind:x"
+        [[ ${#output} -lt 1500 && $output != *$'\e'* ]]
+        nothing_is_left_of_imports
+    done
+    as_root_on login install -d /shared/imagecache
+    as_root_on login mount -t tmpfs -o size=16m,uid=20001,mode=700 tmpfs /shared/imagecache
+    site 'image_directory = "/shared/imagecache",'
+    run batchai image pull "oci:$home/large:x"
+    left=$(as_user find /shared/imagecache/.import -mindepth 1)
+    as_root_on login umount /shared/imagecache
+    [[ $status == 1 && $left == "" ]]
+    [[ $output == *"no space is left in /shared/imagecache"* ]]
 }
 
 # Breaks when an import begins that cannot end, and fills the file system on its way.

@@ -16,6 +16,7 @@
 #include "cli/output/terminal.hpp"
 #include "cli/tree/builder.hpp"
 #include "cli/verbs/context.hpp"
+#include "image/import.hpp"
 #include "image/resolve.hpp"
 #include "status/resource_view.hpp"
 #include "submit/images_in_use.hpp"
@@ -205,9 +206,22 @@ Answer image_remove(const ImageOptions& options) {
     return remove_all(meant, options);
 }
 
+// Removes what imports have left that were killed, which may be more than all images.
+void remove_leftovers(const std::string& directory) {
+    const std::string imports = image::directory_of_imports(directory);
+    const auto before = image::size_of_tree(imports);
+    image::collect_leftovers(imports, {}, {});
+    const auto after = image::size_of_tree(imports);
+    if (after < before)
+        say(fmt::format("what ended imports had left is removed, {} are free again",
+                        base::size_text(before - after)));
+}
+
 Answer image_prune(const ImageOptions& options) {
     const auto here = TRY(open_context());
-    auto all = TRY(own_entries(options, submit::image_places(here.store, here.site)));
+    const auto places = submit::image_places(here.store, here.site);
+    auto all = TRY(own_entries(options, places));
+    remove_leftovers(options.shared ? places.shared : places.own);
     const auto in_use = TRY(images_in_use(here, all));
     const auto latest = base::now() - std::chrono::hours(24) * options.unused_for;
     std::erase_if(all, [&](const image::Entry& entry) {
