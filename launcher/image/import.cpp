@@ -137,6 +137,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::hours longest_step{2};
+// A registry that sends without end would fill the disk: skopeo looks at the size of a layer after
+// its last byte. The image of another variant of this machine may be larger than the one whose
+// manifest was read, by far less than this.
+constexpr std::int64_t unexpected_bytes = 256LL << 20U;
 constexpr std::size_t longest_complaint = 400;
 constexpr std::string_view squashfs_ending = ".squashfs";
 // The space that an import needs for each byte of the layers. The layers are compressed. The
@@ -227,19 +231,25 @@ base::Result<std::string> ask_manifest(const ImportRequest& request, const Watch
 
 base::Result<void> copy_image(const ImportRequest& request, const Workshop& workshop,
                               std::int64_t total, const Watch& watch, const ShowProgress& show) {
-    const Watch pulling{
-        [&] {
-            if (watch.tick) watch.tick();
-            if (show)
-                show({request.image, Stage::pulling, size_of_tree(workshop.copied()), total, {}});
-        },
-        watch.interrupted};
+    bool too_much = false;
+    const Watch pulling{[&] {
+                            if (watch.tick) watch.tick();
+                            const std::int64_t copied = size_of_tree(workshop.copied());
+                            too_much = total > 0 && copied > 2 * total + unexpected_bytes;
+                            if (show) show({request.image, Stage::pulling, copied, total, {}});
+                        },
+                        [&] { return too_much || (watch.interrupted && watch.interrupted()); }};
     base::Arguments arguments{"skopeo", "copy", "--quiet", "--tmpdir", workshop.temporary()};
     for (const std::string& option : request.access.options())
         arguments.push_back(option == "--tls-verify=false" ? "--src-tls-verify=false" : option);
     arguments.push_back(request.source);
     arguments.push_back("dir:" + workshop.copied());
-    const auto done = TRY(run({std::move(arguments), longest_step}, pulling));
+    const auto copied = run({std::move(arguments), longest_step}, pulling);
+    if (too_much)
+        return base::fail(fmt::format("its source sends more than the {} that its manifest says",
+                                      base::size_text(total)),
+                          request.image, "ask the owner of the source", base::ExitCode::refused);
+    const auto done = TRY(copied);
     if (done.exit_code == 0) return {};
     if (done.standard_error.find("no space left") != std::string::npos)
         return tool_failed(request, "skopeo", done);

@@ -419,6 +419,50 @@ PYTHON
     [[ $output == *"no space is left in /shared/imagecache"* ]]
 }
 
+# Breaks when a registry can fill the disk by a layer that is larger than it says.
+@test "a registry that sends without end is left" {
+    local server left
+    as_user bash -c "cat > $home/endless.py" << 'PYTHON'
+import hashlib, http.server, json
+config = json.dumps({"os": "linux", "architecture": "amd64", "config": {},
+                     "rootfs": {"type": "layers", "diff_ids": ["sha256:" + "a" * 64]}}).encode()
+def blob(kind, digest, size):
+    return {"mediaType": "application/vnd.oci.image." + kind, "digest": "sha256:" + digest, "size": size}
+digest = hashlib.sha256(config).hexdigest()
+manifest = json.dumps({
+    "schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
+    "config": blob("config.v1+json", digest, len(config)),
+    "layers": [blob("layer.v1.tar+gzip", "a" * 64, 1000)]}).encode()
+class Registry(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        if "/manifests/" in self.path:
+            self.send_header("Content-Type", "application/vnd.oci.image.manifest.v1+json")
+        self.end_headers()
+        if self.path.endswith("/blobs/sha256:" + "a" * 64):
+            while True:
+                self.wfile.write(bytes(1 << 20))
+        self.wfile.write(manifest if "/manifests/" in self.path else
+                         config if self.path.endswith(digest) else b"{}")
+http.server.ThreadingHTTPServer(("", 5002), Registry).serve_forever()
+PYTHON
+    as_user python3 "$home/endless.py" > /dev/null 2>&1 3>&- &
+    server=$!
+    wait_until 60 as_user bash -c 'exec 9<> /dev/tcp/127.0.0.1/5002'
+    as_root_on login install -d /shared/imagecache
+    as_root_on login mount -t tmpfs -o size=512m,uid=20001,mode=700 tmpfs /shared/imagecache
+    site_lua <<< 'return { insecure_registries = { "login:5002" }, image_directory = "/shared/imagecache" }' |
+        as_user bash -c "cat > $home/site.lua"
+    run batchai image pull login:5002/endless:x
+    as_user pkill -u alice -f "^python3 $home/endless.py"
+    wait "$server" || true
+    left=$(as_user find /shared/imagecache/.import -mindepth 1)
+    as_root_on login umount /shared/imagecache
+    echo "$output"
+    [[ $status == 4 && $output == *"its source sends more than the 1000 B that its manifest says"* ]]
+    [[ $left == "" ]]
+}
+
 # Breaks when an import begins that cannot end, and fills the file system on its way.
 @test "an import for which there is no room does not begin, and says the numbers" {
     as_root_on login install -d /shared/imagecache
