@@ -22,6 +22,7 @@
 
 #include "base/file.hpp"
 #include "base/process.hpp"
+#include "base/stopped_time.hpp"
 #include "base/text.hpp"
 #include "base/trust.hpp"
 #include "base/utf8.hpp"
@@ -69,11 +70,13 @@ base::Environment environment_of_checks() {
 struct Run {
     std::optional<int> status;  // none: it did not end in time
     std::string output;
+    Clock::duration stopped{0};  // how long it was not let run, as in a job that Slurm suspends
 };
 
 // Reads what the program prints until it ends.
 Run watch(base::Child& child, base::FileDescriptor output, Clock::time_point deadline) {
     Run run;
+    base::StoppedTime stopped;
     std::optional<Clock::time_point> last_look;
     while (output.valid() || !run.status) {
         pollfd waiting{output.get(), POLLIN, 0};
@@ -82,7 +85,8 @@ Run watch(base::Child& child, base::FileDescriptor output, Clock::time_point dea
         // In this order: a program that has ended is not late because this process was.
         if (!run.status) run.status = child.ended();
         const auto now = Clock::now();
-        if (!run.status && now >= deadline) return run;
+        run.stopped += stopped.look(now);
+        if (!run.status && now >= deadline + run.stopped) return run;
         if (last_look && now >= *last_look) return run;
         if (run.status && !last_look) last_look = now + rest_of_output;
     }
@@ -118,8 +122,9 @@ HealthCheck judged(std::string name, const Run& run, std::chrono::milliseconds l
     return check;
 }
 
+// Adds to `stopped` how long the check was not let run.
 HealthCheck run_check(const std::string& directory, const std::string& name,
-                      std::chrono::milliseconds limit) {
+                      std::chrono::milliseconds limit, Clock::duration& stopped) {
     const std::string path = directory + '/' + name;
     if (const auto who = base::who_else_can_change(path))
         return unknown(name, "is not run: " + *who);
@@ -139,13 +144,15 @@ HealthCheck run_check(const std::string& directory, const std::string& name,
     pipe->write_end.reset(-1);
     const pid_t group = child->process();
     const Run run = watch(*child, std::move(pipe->read_end), begin + limit);
+    stopped += run.stopped;
     // What the check has left running ends as well.
     kill(-group, SIGKILL);
     // A process that waits for a dead disk cannot be killed, and must not hold up the others.
     if (!run.status && !child->ended_by(Clock::now() + time_to_die)) child->release();
     HealthCheck check = judged(name, run, limit);
     check.milliseconds = static_cast<int>(
-        std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count());
+        std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin - run.stopped)
+            .count());
     return check;
 }
 
@@ -204,8 +211,10 @@ record::HealthReport check_health(const HealthRequest& request) {
         return report;
     }
     const auto end = Clock::now() + std::chrono::seconds(request.total_seconds);
+    Clock::duration stopped{0};
     for (const std::string& name : *programs) {
-        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+        const auto left =
+            std::chrono::duration_cast<std::chrono::milliseconds>(end + stopped - Clock::now());
         if (left.count() <= 0) {
             report.checks.push_back(unknown(
                 name,
@@ -215,7 +224,8 @@ record::HealthReport check_health(const HealthRequest& request) {
         report.checks.push_back(
             run_check(request.directory, name,
                       std::min<std::chrono::milliseconds>(
-                          left, std::chrono::seconds(request.time_limit_seconds))));
+                          left, std::chrono::seconds(request.time_limit_seconds)),
+                      stopped));
     }
     return report;
 }

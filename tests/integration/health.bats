@@ -154,3 +154,23 @@ is_left() {
     run batchai job list
     [[ $status -eq 3 && $output == *timelimit*time_limit* ]]
 }
+
+# Breaks when a node is blamed, and the job queued again without it, because Slurm has suspended the job for
+# longer than a check may take.
+@test "the time in which Slurm suspends a job does not count for its checks" {
+    site 'time_limit = 8'
+    check 10-waits << SH
+#!/bin/sh
+touch $HOME_DIR/begun
+until [ -e $HOME_DIR/go ]; do sleep 0.1; done
+SH
+    batchai job create --name job --config-file job.json --output none
+    wait_until 60 as_user test -e "$HOME_DIR/begun"
+    as_root_on login scontrol suspend "$(slurm_id)"
+    local since=$SECONDS
+    wait_until 60 eval '((SECONDS - since > 10))'
+    as_root_on login scontrol resume "$(slurm_id)"
+    as_user touch "$HOME_DIR/go"
+    run -0 batchai job wait --name job
+    [[ $(attempts 'length(attempts)') == 1 ]]
+}

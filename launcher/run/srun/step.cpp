@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/file.hpp"
+#include "base/stopped_time.hpp"
 #include "run/blame/slurm_words.hpp"
 #include "slurm/client.hpp"
 
@@ -192,7 +193,8 @@ base::Result<StepResult> SrunRunner::run_once(const StepRequest& request) {
     const int read_end = pipe.read_end.get();
 
     StepResult result;
-    const Clock::time_point end = Clock::now() + request.deadline;
+    base::StoppedTime stopped;
+    Clock::time_point end = Clock::now() + request.deadline;
     bool overdue = false;
     bool incomplete = false;  // Slurm has not started some task
     bool told_to_end = false;
@@ -231,7 +233,9 @@ base::Result<StepResult> SrunRunner::run_once(const StepRequest& request) {
             // A child of srun then has Slurm kill the tasks that still run.
             if (!result.dead_nodes.empty()) srun.signal(SIGKILL);
         }
-        if (request.deadline.count() > 0 && Clock::now() > end && !overdue) {
+        const auto now = Clock::now();
+        end += stopped.look(now);
+        if (request.deadline.count() > 0 && now > end && !overdue) {
             overdue = true;
             srun.signal(SIGTERM);
         }

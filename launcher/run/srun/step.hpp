@@ -37,7 +37,8 @@ struct StepResult {
 struct StepRequest {
     base::Arguments arguments;
     base::Environment environment;
-    std::chrono::seconds deadline{0};    // 0: only the job's own time limit
+    // Time in which Slurm has suspended the job does not count. 0: only the job's own time limit.
+    std::chrono::seconds deadline{0};
     std::function<void()> tick = [] {};  // called about four times a second
     // Called after each tick. Once it returns true, Slurm kills the step's tasks.
     std::function<bool()> enough = [] { return false; };

@@ -23,10 +23,6 @@ using std::chrono::seconds;
 
 constexpr seconds between_looks_for_start{2};
 
-// This process looks several times a second, unless it is stopped. Slurm suspends it together with
-// the ranks, and so does a host that sleeps.
-constexpr seconds longest_between_polls{5};
-
 // To write its stack is work of a process, too.
 constexpr seconds after_stacks{5};
 
@@ -105,7 +101,7 @@ Watcher::Watcher(Context& context, const plan::Step& step)
       on_(context.plan.watch.has_value()),
       lines_(pattern_of(context.plan.watch)),
       next_look_for_start_(Clock::now()),
-      looked_at_clock_(next_look_for_start_),
+      stopped_(next_look_for_start_),
       webhook_(context) {
     if (!on_) return;
     usage_.emplace(context, step.kind == plan::StepKind::master ? 1 : context.place.nodes.size());
@@ -125,8 +121,8 @@ void Watcher::saw(std::size_t rank, record::RankStream stream, std::string_view 
 
 Watcher::Clock::time_point Watcher::look_at_clock() {
     const auto now = Clock::now();
-    const auto away = now - std::exchange(looked_at_clock_, now);
-    if (stalls_ && away >= longest_between_polls) stalls_->leave_out(away);
+    const auto stopped = stopped_.look(now);
+    if (stalls_ && stopped.count() > 0) stalls_->leave_out(stopped);
     return now;
 }
 

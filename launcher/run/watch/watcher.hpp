@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/stopped_time.hpp"
 #include "record/rank_logs.hpp"
 #include "run/context.hpp"
 #include "run/notify/alarm_webhook.hpp"
@@ -43,7 +44,7 @@ class Watcher {
     [[nodiscard]] const std::optional<Ending>& ending() const { return ending_; }
 
   private:
-    // Returns the time. Leaves out that of which this process knows nothing.
+    // Returns the time. Leaves out that in which this process was stopped.
     [[nodiscard]] Clock::time_point look_at_clock();
     [[nodiscard]] bool ranks_have_begun(Clock::time_point now);
     // Returns what has changed.
@@ -62,7 +63,7 @@ class Watcher {
     LineStream lines_;
     std::optional<StallClock> stalls_;  // none before the ranks have begun
     Clock::time_point next_look_for_start_;
-    Clock::time_point looked_at_clock_;
+    base::StoppedTime stopped_;
     std::optional<UsageWatch> usage_;    // none: there is no "watch"
     std::optional<StallChange> stall_;   // of which is to be told
     std::optional<StackLook> look_;      // for that

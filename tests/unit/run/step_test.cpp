@@ -271,6 +271,17 @@ TEST(SrunRunner, StopsAtTheDeadline) {
     EXPECT_EQ(result.error().exit_code, base::ExitCode::timed_out);
 }
 
+// Breaks when a step fails because Slurm has suspended its job for longer than the step may take.
+TEST(SrunRunner, LeavesTheTimeOutInWhichItIsStopped) {
+    SrunRunner runner;
+    const auto result = runner.run(
+        {.arguments = {"sh", "-c", "kill -STOP $PPID; sleep 6; kill -CONT $PPID; sleep 1; exit 5"},
+         .environment = base::environment_without({}),
+         .deadline = std::chrono::seconds(4)});
+    ASSERT_TRUE(result) << result.error().text();
+    EXPECT_EQ(result->exit_code, 5);
+}
+
 TEST(SrunRunner, StartsTheProgramWithNoSignalBlocked) {
     SrunRunner runner;
     const auto result = runner.run({.arguments = {"sh", "-c", "grep SigBlk /proc/self/status >&2"},
