@@ -73,7 +73,9 @@ class Aggregation:
             return
 
         def step() -> None:
-            apply(self._averaged(reduce(totals)))
+            # In a graph of TensorFlow all gradients must belong to the branch, reduced or not.
+            own = [None if total is None else ops.add(total, 0) for total in totals]
+            apply(self._averaged(reduce(own)))
             for total in sums:
                 total.assign(ops.zeros_like(total))
 

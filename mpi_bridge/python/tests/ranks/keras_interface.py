@@ -186,6 +186,20 @@ def check_layers_that_are_unfrozen_later_stay_local():
     check.equal("local layers differ", np.array_equal(kernels[0], kernels[1]), False)
 
 
+def check_local_variables_with_several_passes():
+    alone = hvd.add_process_set([0]) if SIZE > 1 else hvd.global_process_set
+    model = make_model()
+    optimizer = hvd.PartialDistributedOptimizer(
+        sgd(), local_layers=[model.layers[0]], backward_passes_per_step=2, process_set=alone
+    )
+    before = array(model.weights[0])
+    if RANK == 0:
+        fit(model, optimizer, epochs=1)
+        check.equal("it trains", np.array_equal(array(model.weights[0]), before), False)
+    if SIZE > 1:
+        hvd.remove_process_set(alone)
+
+
 def check_local_variables_are_not_broadcast():
     if SIZE == 1:
         return
