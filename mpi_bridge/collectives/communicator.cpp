@@ -180,6 +180,8 @@ Done CommunicatorImplementation::measure_network(const Call& call) {
         TRY(stage_->broadcast(turn_of(measuring), bytes, 0));
     }
     selection_ = Selection(model, selection_);
+    if (group().own == 0 && logs(LogLevel::info))
+        log(LogLevel::info, "measured: MPI_BRIDGE_MODEL=" + model.text());
     return {};
 }
 

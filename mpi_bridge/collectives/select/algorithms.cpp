@@ -75,7 +75,8 @@ Estimate estimate_ring(const Case& call, double steps, bool reduces) {
     const double reduction = reduces ? (call.ranks - 1) * segment : 0;
     Estimate estimate;
     estimate.steps = {steps, steps * segment, reduction};
-    estimate.busiest = {1, steps * chunk, segment, steps * segments};
+    estimate.busiest = {
+        .messages = 1, .bytes = steps * chunk, .reduced = segment, .streamed = steps * segments};
     return estimate;
 }
 
@@ -102,7 +103,10 @@ Estimate estimate_chain(const Case& call) {
                                                     static_cast<std::size_t>(call.segment_bytes))));
     const double segments = segment > 0 ? std::ceil(call.bytes / segment) : 0;
     const double hops = call.ranks - 1.0;
-    return {{hops, call.bytes + (hops - 1) * segment, 0, std::max(0.0, segments - 1)}, {}};
+    return {{.messages = hops,
+             .bytes = call.bytes + (hops - 1) * segment,
+             .streamed = std::max(0.0, segments - 1)},
+            {}};
 }
 
 // See alltoall_pairwise.cpp: short messages go together, in batches.

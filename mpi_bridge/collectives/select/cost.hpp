@@ -25,10 +25,11 @@ struct Cost {
     double bytes = 0;     // moved
     double reduced = 0;   // bytes reduced or copied while nothing is moved
     double further = 0;   // messages posted together with another one
+    double streamed = 0;  // messages that follow another one to the same rank
 
     [[nodiscard]] double seconds(const Model& model) const {
-        return (messages + further * model.further) * model.alpha + bytes * model.beta +
-               reduced * model.gamma;
+        return (messages + further * model.further + streamed * model.streamed) * model.alpha +
+               bytes * model.beta + reduced * model.gamma;
     }
 };
 

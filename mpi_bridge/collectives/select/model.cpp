@@ -57,10 +57,10 @@ bool set_cost(std::string_view item, Model& model) {
         model.alpha = time.value_or(0);
         return time.has_value();
     }
-    if (name == "further") {
+    if (name == "further" || name == "streamed") {
         constexpr std::array share = {Unit{"", 1.0}};
         const auto number = parse_quantity(value, share);
-        model.further = number.value_or(0);
+        (name == "further" ? model.further : model.streamed) = number.value_or(0);
         return number.has_value() && *number <= 1;
     }
     const auto rate = parse_quantity(value, rates);
@@ -96,16 +96,18 @@ Outcome<Model> Model::parse(std::string_view text) {
 }
 
 std::string Model::text() const {
-    const auto text = fmt::format("alpha={},beta={},gamma={}", quantity(alpha, times),
-                                  quantity(1 / beta, rates), quantity(1 / gamma, rates));
-    return further == further_message ? text : fmt::format("{},further={:.6g}", text, further);
+    auto text = fmt::format("alpha={},beta={},gamma={}", quantity(alpha, times),
+                            quantity(1 / beta, rates), quantity(1 / gamma, rates));
+    if (further != further_message) text += fmt::format(",further={:.6g}", further);
+    if (streamed != further_message) text += fmt::format(",streamed={:.6g}", streamed);
+    return text;
 }
 
 Model Model::rounded() const {
     constexpr double nanosecond = 1e-9;
     return {rounded_to_power_of_two(alpha / nanosecond) * nanosecond,
             1 / rounded_to_power_of_two(1 / beta), 1 / rounded_to_power_of_two(1 / gamma),
-            rounded_to_power_of_two(further)};
+            rounded_to_power_of_two(further), rounded_to_power_of_two(streamed)};
 }
 
 Model tcp_model() {

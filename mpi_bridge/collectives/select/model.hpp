@@ -23,11 +23,14 @@ struct Model {
     // each other, each message costs as much as the first.
     static constexpr double further_message = 0.25;
     double further = further_message;
+    // The same for a message that follows another one to the same rank, as the segments of a long
+    // transfer do. Nobody waits for each of them, even if ranks share processors.
+    double streamed = further_message;
 
     // Reads a class of networks ("shared_memory", "rdma" or "tcp") or costs, such as
     // "alpha=20us,beta=1.2GB/s,gamma=8GB/s": a time in ns, us, ms or s, and rates in kB/s, MB/s or
-    // GB/s (powers of 1000). All three must be given; "further=0.5" is optional. Any other form is
-    // MPIB_ERROR_INVALID_ARGUMENT.
+    // GB/s (powers of 1000). All three must be given; "further=0.5" and "streamed=0.1" are
+    // optional. Any other form is MPIB_ERROR_INVALID_ARGUMENT.
     [[nodiscard]] static Outcome<Model> parse(std::string_view text);
 
     // Returns the form that parse() reads.
