@@ -5,6 +5,7 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <memory>
 #include <utility>
 
 #include <arpa/inet.h>
@@ -58,6 +59,33 @@ std::string address_of(const std::string& node) {
         }
     }
     return node;
+}
+
+bool is_loopback_only(const std::string& node) {
+    const auto found = addresses(node, AF_UNSPEC);
+    return !found.empty() && std::all_of(found.begin(), found.end(),
+                                         [](const HostAddress& one) { return one.is_loopback; });
+}
+
+std::optional<std::string> own_address_towards(const std::string& address) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_DGRAM;
+    hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+    addrinfo* found = nullptr;
+    constexpr const char* any_port = "9";
+    if (getaddrinfo(address.c_str(), any_port, &hints, &found) != 0 || found == nullptr) return {};
+    const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, freeaddrinfo);
+    const FileDescriptor probe(::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    sockaddr_storage own{};
+    socklen_t length = sizeof own;
+    auto* const generic = reinterpret_cast<sockaddr*>(&own);
+    std::array<char, NI_MAXHOST> text{};
+    if (!probe.valid() || connect(probe.get(), found->ai_addr, found->ai_addrlen) != 0 ||
+        getsockname(probe.get(), generic, &length) != 0 || is_loopback(generic) ||
+        getnameinfo(generic, length, text.data(), static_cast<socklen_t>(text.size()), nullptr, 0,
+                    NI_NUMERICHOST) != 0)
+        return {};
+    return std::string(text.data());
 }
 
 std::string host_and_port(const std::string& address, int port) {

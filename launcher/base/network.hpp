@@ -15,6 +15,14 @@ namespace batchai::base {
 // would find it. Every program that takes an address also takes a name.
 [[nodiscard]] std::string address_of(const std::string& node);
 
+// Returns whether the name resolves, but only to this node's loopback: Debian and Ubuntu give a
+// host that name for itself (127.0.1.1 in /etc/hosts).
+[[nodiscard]] bool is_loopback_only(const std::string& node);
+
+// Returns the address with which this node reaches another one, whose address is a number. Nothing
+// is sent. Returns nothing if there is no way to it but the loopback.
+[[nodiscard]] std::optional<std::string> own_address_towards(const std::string& address);
+
 // Returns "ADDRESS:PORT", with brackets around an IPv6 address.
 [[nodiscard]] std::string host_and_port(const std::string& address, int port);
 

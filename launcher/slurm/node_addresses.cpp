@@ -2,8 +2,10 @@
 #include "slurm/node_addresses.hpp"
 
 #include <chrono>
+#include <cstddef>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "base/network.hpp"
 #include "slurm/client.hpp"
@@ -13,6 +15,18 @@ namespace batchai::slurm {
 namespace {
 
 constexpr std::chrono::seconds answer_deadline{10};
+
+// Gives this node an address that the other nodes can use, if its name has none here.
+void find_own_address(const std::vector<std::string>& nodes, std::vector<std::string>& addresses) {
+    for (std::size_t own = 0; own < nodes.size(); ++own) {
+        if (addresses[own] != nodes[own] || !base::is_loopback_only(nodes[own])) continue;
+        for (std::size_t other = 0; other < nodes.size() && addresses[own] == nodes[own]; ++other) {
+            if (addresses[other] == nodes[other]) continue;
+            if (auto found = base::own_address_towards(addresses[other]))
+                addresses[own] = *std::move(found);
+        }
+    }
+}
 
 }  // namespace
 
@@ -38,6 +52,7 @@ std::vector<std::string> addresses_of(const std::vector<std::string>& nodes) {
                     .value_or(std::map<std::string, base::Endpoint>());
         addresses.back() = named_by_slurm(node);
     }
+    find_own_address(nodes, addresses);
     return addresses;
 }
 

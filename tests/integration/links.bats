@@ -12,6 +12,7 @@ teardown() {
     # As it was, whatever the test has changed.
     as_root_on h3 tc qdisc replace dev eth0 root noqueue
     as_root_on h3 ip route flush type blackhole
+    know_themselves_again
     cancel_jobs
     wait_until 60 nodes_are_clean h1 h2 h3 h4
     remove_home
@@ -19,6 +20,22 @@ teardown() {
 
 # shellcheck disable=SC2016 # for awk
 address_of() { as_root_on "$1" ip -4 -br addr show eth0 | awk '{ sub("/.*", "", $3); print $3 }'; }
+
+# know_themselves_by_loopback: as Debian and Ubuntu set hosts up, each has its own name at 127.0.1.1.
+know_themselves_by_loopback() {
+    local host
+    for host in h1 h2 h3 h4; do
+        # shellcheck disable=SC2016 # for the shell on that host
+        as_root_on "$host" sh -c '{ echo "127.0.1.1 $(hostname) $1"; grep -vE "[[:space:]]($(hostname)|$1)([[:space:]]|$)" /etc/hosts; } > /run/own-hosts
+            mount --bind /run/own-hosts /etc/hosts' know "$host"
+    done
+}
+know_themselves_again() {
+    local host
+    for host in h1 h2 h3 h4; do
+        as_root_on "$host" sh -c '! mountpoint -q /etc/hosts || umount /etc/hosts; rm -f /run/own-hosts'
+    done
+}
 
 # checked NAME COMMAND [MORE]: runs a job on four nodes whose links are checked; "log" is then its log.
 checked() {
@@ -77,4 +94,18 @@ checked() {
     [[ $output == WireUpFailed || $output == LinkCheckFailed ]]
     run output_of cut
     [[ $output != *done* ]]
+}
+
+# Breaks when the first node tells the others an address that is its own loopback to it, or its name.
+@test "hosts that know themselves only by their loopback are told each other's addresses" {
+    local addresses host
+    addresses=$(for host in h1 h2 h3 h4; do address_of "$host"; done | paste -sd ,)
+    know_themselves_by_loopback
+    # shellcheck disable=SC2016 # for the ranks
+    write_mpi_job own.json 4 'echo "list $AZ_BATCH_HOST_LIST of $MASTER_ADDR, $AZ_BATCHAI_JOB_MASTER_NODE_IP"'
+    create own
+    run -0 batchai job wait --name own
+    run --separate-stderr -0 output_of own
+    echo "$output"
+    [[ $(sort -u <<< "$output") == "list $addresses of ${addresses%%,*}, ${addresses%%,*}" ]]
 }

@@ -32,6 +32,18 @@ TEST(AddressOf, IsNeverThatOfTheLoopback) {
     EXPECT_EQ(address_of("localhost"), "localhost");
 }
 
+TEST(IsLoopbackOnly, TellsANameThatOnlyThisHostUnderstands) {
+    EXPECT_TRUE(is_loopback_only("localhost"));
+    EXPECT_FALSE(is_loopback_only("no-such-host.invalid"));
+    EXPECT_FALSE(is_loopback_only("192.0.2.1"));
+}
+
+TEST(OwnAddressTowards, IsNeverThatOfTheLoopback) {
+    EXPECT_FALSE(own_address_towards("127.0.0.1"));
+    EXPECT_FALSE(own_address_towards("::1"));
+    EXPECT_FALSE(own_address_towards("no number"));
+}
+
 // A socket on the loopback; its port is open only if it listens.
 class Door {
   public:
