@@ -167,8 +167,8 @@ SH
     batchai job create --name job --config-file job.json --output none
     wait_until 60 as_user test -e "$HOME_DIR/begun"
     as_root_on login scontrol suspend "$(slurm_id)"
-    local since=$SECONDS
-    wait_until 60 eval '((SECONDS - since > 10))'
+    local over=$((SECONDS + 10))
+    wait_until 60 eval "((SECONDS > $over))"
     as_root_on login scontrol resume "$(slurm_id)"
     as_user touch "$HOME_DIR/go"
     run -0 batchai job wait --name job
