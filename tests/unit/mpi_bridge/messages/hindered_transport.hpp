@@ -55,15 +55,11 @@ class HinderedTransport final : public mpi_bridge::Transport {
 
     [[nodiscard]] mpi_bridge::Outcome<Request> post_send(int to, Tag tag,
                                                          std::span<const std::byte> data) override {
-        auto request = real_.post_send(to, tag, data);
-        const std::lock_guard lock(mutex_);
-        if (request) ++posted_[*request];
-        if (is_note(tag) && data.size() == sizeof(Note)) {
-            Note::Kind kind{};
-            std::memcpy(&kind, data.data(), sizeof kind);
-            kinds_.push_back(kind);
-        }
-        return request;
+        return sent(tag, data, real_.post_send(to, tag, data));
+    }
+    [[nodiscard]] mpi_bridge::Outcome<Request> post_send_ahead(
+        int to, Tag tag, std::span<const std::byte> data) override {
+        return sent(tag, data, real_.post_send_ahead(to, tag, data));
     }
     [[nodiscard]] mpi_bridge::Outcome<Request> post_receive(int from, Tag tag,
                                                             std::span<std::byte> data) override {
@@ -122,6 +118,17 @@ class HinderedTransport final : public mpi_bridge::Transport {
 
   private:
     static bool is_note(Tag tag) { return tag.channel == mpi_bridge::notes_channel; }
+    mpi_bridge::Outcome<Request> sent(Tag tag, std::span<const std::byte> data,
+                                      mpi_bridge::Outcome<Request> request) {
+        const std::lock_guard lock(mutex_);
+        if (request) ++posted_[*request];
+        if (is_note(tag) && data.size() == sizeof(Note)) {
+            Note::Kind kind{};
+            std::memcpy(&kind, data.data(), sizeof kind);
+            kinds_.push_back(kind);
+        }
+        return request;
+    }
     static void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
     mpi_bridge::Done wait_for_real(Request request, Deadline deadline) {
         auto done = real_.wait(request, deadline);

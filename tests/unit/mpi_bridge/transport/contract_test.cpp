@@ -54,6 +54,34 @@ TEST_P(Contract, MessagesOfAnyLengthArrive) {
     }
 }
 
+// Breaks when a message waits for another one that it may leave with, or is overtaken by it. The
+// first round makes the connection.
+TEST_P(Contract, AMessageSentAheadArrivesAloneAndBeforeTheNext) {
+    Mesh mesh(GetParam());
+    constexpr Tag tag{1, 1, 0, 7};
+    const auto first = noise(100, 1);
+    for (const bool another_follows : {true, false}) {
+        const auto next = noise(3000001, 2);
+        std::vector<std::byte> in(first.size());
+        std::vector<std::byte> rest(next.size());
+        std::vector sends{must(mesh[0].post_send_ahead(1, tag, first))};
+        if (another_follows) sends.push_back(must(mesh[0].post_send(1, tag, next)));
+        std::thread sender([&] {
+            for (const auto send : sends)
+                EXPECT_EQ(text_of(mesh[0].wait(send, soon())), "done");
+        });
+        const auto receive = must(mesh[1].post_receive(0, tag, in));
+        EXPECT_EQ(text_of(mesh[1].wait(receive, soon())), "done");
+        EXPECT_EQ(in, first);
+        if (another_follows) {
+            const auto receive_next = must(mesh[1].post_receive(0, tag, rest));
+            EXPECT_EQ(text_of(mesh[1].wait(receive_next, soon())), "done");
+            EXPECT_EQ(rest, next);
+        }
+        sender.join();
+    }
+}
+
 // Breaks when messages are matched by anything but peer, channel, sequence and step, or when equal
 // ones change places.
 TEST_P(Contract, MessagesAreMatchedByTagAndOrder) {
