@@ -62,7 +62,8 @@ Outcome<double> time_doubling_step(Conversation& talk) {
     double value = 0;
     auto* const memory = reinterpret_cast<std::byte*>(&value);
     const Case call{.ranks = talk.size(), .bytes = sizeof value};
-    const double steps = algorithms<Allreduce>().front().estimate(call).steps.messages;
+    const auto* const doubling = find_algorithm<Allreduce>("recursive_doubling");
+    const double steps = doubling->estimate(call).steps.messages;
     double best = std::numeric_limits<double>::infinity();
     for (int batch = 0; batch < batches.count; ++batch) {
         const auto start = Clock::now();
@@ -136,6 +137,7 @@ Outcome<Model> measure(Conversation& talk) {
     for (const std::size_t bytes : {short_message, long_message}) {
         TRY(time_exchanges(talk, bytes, 1, warm_up, step++));
     }
+    // Several exchanges each: the message of a single one may have come before it began.
     constexpr Batches long_ones{3, 4};
     constexpr std::size_t segments = 16;
     const auto transfer = TRY(time_exchanges(talk, long_message, 1, long_ones, step++));
